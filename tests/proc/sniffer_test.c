@@ -1,8 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A sniffer receives what other processes of the user send through shared memory. A child writes
- * from one of its QPs to another; no packet is sent, but each sniffer must receive a packet for
- * each WRITE. Two sniffers start while the traffic flows, and one of them stops.
+ * A sniffer receives what other processes of the user send through shared memory.
+ *
+ *	(none)	A child writes from one of its QPs to another; no packet is sent, but each sniffer
+ *		must receive a packet for each WRITE. Two sniffers start while the traffic flows,
+ *		and one of them stops.
+ *	XRC	The home of an XRC QP sends the ACK that the owner of the SRQ has built.
  */
 #include <fcntl.h>
 #include <stdbool.h>
@@ -10,13 +13,14 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "rc.h"
 #include "unit/flow_env.h"
+#include "xrc_group.h"
 
 enum {
 	SLOTS = 64,
 	FRAME_SIZE = 8192,
 	RC_WRITE_ONLY = 0x0a,
+	XRC_ACKNOWLEDGE = 0xb1,
 	LEN = 100,
 };
 
@@ -93,12 +97,17 @@ static void stop_sniffer(struct sniffer *s)
 	free(s->frames);
 }
 
-static bool is_write(const uint8_t *frame, uint32_t len, uint32_t qpn)
+/* rest: bytes of the packet, from the BTH. */
+static bool is(const uint8_t *frame, uint32_t len, uint8_t opcode, uint32_t rest, uint32_t qpn)
 {
 	const uint8_t *bth = frame + 14 + (get_be16(frame + 12) == 0x0800 ? 20 : 40) + 8;
 
-	return (size_t)(bth + 28 + LEN - frame) <= len && bth[0] == RC_WRITE_ONLY &&
-	       get_be24(bth + 5) == qpn;
+	return (size_t)(bth + rest - frame) <= len && bth[0] == opcode && get_be24(bth + 5) == qpn;
+}
+
+static bool is_write(const uint8_t *frame, uint32_t len, uint32_t qpn)
+{
+	return is(frame, len, RC_WRITE_ONLY, 28 + LEN, qpn);
 }
 
 /* Receives until n WRITEs to the QP have arrived. */
@@ -115,7 +124,38 @@ static void expect_writes(struct sniffer *s, unsigned int n, uint32_t qpn)
 	}
 }
 
-int main(void)
+/* Takes all frames that have come. True: an ACK of the QP's requests is among them. */
+static bool sees_ack(struct sniffer *s, uint32_t qpn)
+{
+	bool found = false;
+	struct ibv_wc wc;
+
+	while (ibv_poll_cq(s->cq, 1, &wc) == 1) {
+		CHECK(wc.status == IBV_WC_SUCCESS);
+		found |= is(s->frames + wc.wr_id * FRAME_SIZE, wc.byte_len, XRC_ACKNOWLEDGE, 16,
+			    qpn);
+		post(s, wc.wr_id);
+	}
+	return found;
+}
+
+/* All requests are the owner's; the home looks for sniffers from time to time. */
+static void test_xrc(void)
+{
+	struct group f = { 0 };
+	struct sniffer s;
+
+	setenv("VERBENA_RAW", "virtual", 1);
+	group_start(&f);
+	start_sniffer(&s, &f.x.rc);
+	do
+		group_send(&f, 1, LEN);
+	while (!sees_ack(&s, f.x.qp->qp_num));
+	stop_sniffer(&s);
+	group_end(&f);
+}
+
+static void test_writes(void)
 {
 	struct sniffer first, second;
 	int qpn_pipe[2], stop[2], status;
@@ -148,5 +188,14 @@ int main(void)
 	CHECK(waitpid(child, &status, 0) == child && WIFEXITED(status) && WEXITSTATUS(status) == 0);
 	rc_close(&rc);
 	CHECK(rc_slot_files() == 0);
+}
+
+int main(int argc, char **argv)
+{
+	static const struct group_case cases[] = { { "XRC", test_xrc } };
+
+	if (argc > 1)
+		return group_main(argc, argv, cases, 1);
+	test_writes();
 	return 0;
 }

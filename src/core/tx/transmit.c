@@ -223,6 +223,8 @@ void vrb_transmit_packet(struct vrb_qp *qp, const uint8_t *packet, size_t len, u
 	}
 	if (!b)
 		return;
+	if (vrb_mirror_enabled(now))
+		mirror(qp, &qp->wq.path, packet, len);
 	memcpy(vrb_tx_batch_room(b), packet, len);
 	vrb_tx_batch_seal(b, qp, &qp->wq.path, len, true);
 	vrb_tx_batch_flush(b);
