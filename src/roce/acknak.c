@@ -157,3 +157,14 @@ size_t roce_ack_newest(struct roce_qp *qp, uint8_t *buf)
 	pkt.aeth.msn = qp->resp.msn;
 	return roce_put_pad(qp, buf, roce_put_headers(&pkt, buf, 0), 0);
 }
+
+size_t roce_ack_last(struct roce_qp *qp, uint8_t *buf)
+{
+	struct roce_pkt pkt;
+
+	if (!qp->resp.ack.pending)
+		return 0;
+	qp->resp.gap_nak_pending = false;
+	roce_ack_take(qp, &pkt);
+	return roce_put_pad(qp, buf, roce_put_headers(&pkt, buf, 0), 0);
+}

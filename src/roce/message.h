@@ -88,6 +88,9 @@ void roce_ack_packet(const struct roce_qp *qp, const struct roce_piggyback_ack *
  */
 size_t roce_ack_newest(struct roce_qp *qp, uint8_t *buf);
 
+/* Builds the pending ACK or NAK of such a QP and returns its length; 0: there is none. */
+size_t roce_ack_last(struct roce_qp *qp, uint8_t *buf);
+
 /*
  * Executes a message: places its payload, in a receive or in memory. If ack->allowed and ack->any
  * is then set, the caller must publish *ack for the peer to read, and no packet carries it;

@@ -416,17 +416,29 @@
 #define LIMIT_LANE_RETRY_MAX_US 1280
 
 /*
- * Unit: ms; a full lane from which nothing is taken for so long is not being emptied: datagrams are
- * lost if others wait behind them.  Reason: a running process gets a CPU sooner.  Read by:
- * core/local/peer_tx.c.
+ * Unit: ms; a full lane from which nothing is taken for so long is not being emptied: datagrams go
+ * to the backlog if others wait behind them.  Reason: a running process gets a CPU sooner.  Read
+ * by: core/local/peer_tx.c.
  */
 #define LIMIT_LANE_STUCK_MS 1000
 
 /*
  * Unit: us, the maximum time before such a lane is tried again.  Reason: 49 wake-ups a second for a
- * stopped process.  Read by: core/local/peer_tx.c.
+ * stopped process.  Read by: core/local/backlog.c, core/local/peer_tx.c.
  */
 #define LIMIT_LANE_STUCK_RETRY_US 20480
+
+/*
+ * Unit: MiB of packets that a process keeps for one that takes nothing.  Reason: a receive queue of
+ * 1,000 datagrams of 4 KiB.  Read by: core/local/backlog.c.
+ */
+#define LIMIT_BACKLOG_PEER_MIB 4
+
+/*
+ * Unit: MiB of packets that a process keeps for all such.  Reason: some of them may be in a
+ * debugger, and many only belong to the same multicast group.  Read by: core/local/backlog.c.
+ */
+#define LIMIT_BACKLOG_MIB 16
 
 /*
  * Unit: bytes, payloads from this length on are left for the receiver to pull.  Measured against:

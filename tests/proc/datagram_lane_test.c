@@ -4,8 +4,11 @@
  *
  *	STOPPED	It has a receive for each, and continues after more than a second. It must get all,
  *		though its lane could not hold them.
- *	IN_TURN	It never continues. The same QP sends to another process in turn, which must get its
- *		datagrams without waiting for each of the others.
+ *	IN_TURN	The same QP sends to another process in turn, which must get its datagrams without
+ *		waiting for each of the others. Then the stopped one continues and must get all of
+ *		its own.
+ *	GROUP	Both are members of a multicast group.
+ *	MUCH	In turn, so many that not all can be kept: the first ones are.
  *
  * There is no progress thread and no UDP, so a process that does not poll is as good as stopped.
  */
@@ -15,7 +18,9 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "local/layout.h"
 #include "rc.h"
+#include "util/tuning.h"
 
 enum {
 	DEPTH = 256,
@@ -25,7 +30,15 @@ enum {
 	SMALL = 8,
 	LARGE = 1000,		/* few fit into a lane */
 	STOPPED_MS = 1500,
+	MUCH = 2 * (LIMIT_BACKLOG_PEER_MIB << 20) / LARGE,
+	LAST = 0xffffffff,	/* immediate data: no more will come */
+	GROUP_QPN = 0xffffff,
 };
+
+static const union ibv_gid group = { .raw = { [10] = 0xff, [11] = 0xff, 239, 7, 7, 7 } };
+
+static uint32_t datagrams = DATAGRAMS;	/* set before the receivers start */
+static bool in_group;
 
 static struct ibv_qp *new_ud_qp(struct rc *rc)
 {
@@ -57,26 +70,40 @@ static void open_receiver(struct rc *rc, int sock)
 	rc_open(rc, GRH + LARGE);
 	CHECK_EQ(ibv_destroy_qp(rc->qp), 0);
 	rc->qp = new_ud_qp(rc);
+	if (in_group)
+		CHECK_EQ(ibv_attach_mcast(rc->qp, &group, 0), 0);
 	for (int i = 0; i < DATAGRAMS; i++)
 		rc_post_recv(rc, rc->qp, i);
 	child_send(sock, &rc->qp->qp_num, sizeof(rc->qp->qp_num));
 }
 
-/* Receives all when it is told to. */
+/* Returns the immediate data. */
+static uint32_t receive(struct rc *rc)
+{
+	struct ibv_wc wc = rc_wait(rc);
+
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	rc_post_recv(rc, rc->qp, wc.wr_id);
+	return wc.imm_data;
+}
+
+/* Receives when it is told to: all, or the first ones until the last. Tells of their number. */
 static void stopped_receiver(int sock)
 {
 	struct rc rc;
+	uint32_t n;
 	char go;
 
 	open_receiver(&rc, sock);
 	child_recv(sock, &go, 1);
-	for (uint32_t i = 0; i < DATAGRAMS; i++) {
-		struct ibv_wc wc = rc_wait(&rc);
+	for (n = 0; n < datagrams; n++) {
+		uint32_t i = receive(&rc);
 
-		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
-		CHECK_EQ(wc.imm_data, i);
+		if (i == LAST)
+			break;
+		CHECK_EQ(i, n);
 	}
-	child_send(sock, &go, 1);
+	child_send(sock, &n, sizeof(n));
 	child_recv(sock, &go, 1);
 }
 
@@ -87,8 +114,8 @@ static void live_receiver(int sock)
 	char go;
 
 	open_receiver(&rc, sock);
-	for (int i = 0; i < DATAGRAMS; i++) {
-		CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
+	for (uint32_t i = 0; i < datagrams; i++) {
+		CHECK_EQ(receive(&rc), i);
 		child_send(sock, "R", 1);
 	}
 	child_recv(sock, &go, 1);
@@ -98,7 +125,7 @@ static void live_receiver(int sock)
 
 struct sender {
 	struct rc rc;
-	struct ibv_ah *ah;
+	struct ibv_ah *ah, *to_group;
 	struct ibv_qp *qp;
 	uint32_t open;		/* requests without their completions */
 };
@@ -113,12 +140,16 @@ static void open_sender(struct sender *s)
 	ah.grh.sgid_index = (uint8_t)s->rc.gid_index;
 	s->ah = ibv_create_ah(s->rc.pd, &ah);
 	CHECK(s->ah);
+	ah.grh.dgid = group;
+	s->to_group = ibv_create_ah(s->rc.pd, &ah);
+	CHECK(s->to_group);
 	s->qp = new_ud_qp(&s->rc);
 }
 
 static void close_sender(struct sender *s)
 {
 	CHECK_EQ(ibv_destroy_qp(s->qp), 0);
+	CHECK_EQ(ibv_destroy_ah(s->to_group), 0);
 	CHECK_EQ(ibv_destroy_ah(s->ah), 0);
 	rc_close(&s->rc);
 }
@@ -128,7 +159,7 @@ static void send_datagram(struct sender *s, uint32_t qpn, uint32_t len, uint32_t
 	struct ibv_sge sge = { (uintptr_t)s->rc.buf, len, s->rc.mr->lkey };
 	struct ibv_send_wr *bad, wr = {
 		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_IMM, .imm_data = imm,
-		.wr.ud = { s->ah, qpn, QKEY },
+		.wr.ud = { qpn == GROUP_QPN ? s->to_group : s->ah, qpn, QKEY },
 	};
 
 	CHECK_EQ(ibv_post_send(s->qp, &wr, &bad), 0);
@@ -163,6 +194,23 @@ static uint32_t number_of(const struct child *child)
 	return qpn;
 }
 
+static void proceed(const struct child *child)
+{
+	child_send(child->sock, "G", 1);
+}
+
+/* How many the process that was stopped has got. */
+static uint32_t count_of(struct sender *s, const struct child *stopped)
+{
+	uint32_t n;
+
+	while (recv(stopped->sock, &n, sizeof(n), MSG_DONTWAIT) != sizeof(n)) {
+		CHECK_EQ(errno, EAGAIN);
+		take_completions(s);
+	}
+	return n;
+}
+
 static void test_stopped(void)
 {
 	struct child child = child_fork(stopped_receiver);
@@ -175,39 +223,112 @@ static void test_stopped(void)
 		send_datagram(&s, qpn, SMALL, i);
 	for (until = ms_now() + STOPPED_MS; ms_now() < until;)
 		take_completions(&s);
-	child_send(child.sock, "G", 1);
-	wait_for(&s, &child);
+	proceed(&child);
+	CHECK_EQ(count_of(&s, &child), DATAGRAMS);
 	while (s.open)
 		take_completions(&s);
 	child_kill(&child);
 	close_sender(&s);
 }
 
+/* A process that is stopped and one that is not, and their QPs. */
+struct two {
+	struct child stopped, live;
+	uint32_t to_stopped, to_live;
+};
+
+static struct two start_two(struct sender *s)
+{
+	struct two t = { child_fork(stopped_receiver), child_fork(live_receiver), 0, 0 };
+
+	t.to_stopped = number_of(&t.stopped);
+	t.to_live = number_of(&t.live);
+	open_sender(s);
+	return t;
+}
+
+static void end_two(struct two *t, struct sender *s)
+{
+	child_kill(&t->stopped);
+	child_kill(&t->live);
+	close_sender(s);
+}
+
+static void send_in_turn(struct sender *s, const struct two *t)
+{
+	for (uint32_t i = 0; i < datagrams; i++) {
+		send_datagram(s, t->to_stopped, LARGE, i);
+		send_datagram(s, t->to_live, LARGE, i);
+		wait_for(s, &t->live);
+	}
+}
+
 static void test_in_turn(void)
 {
-	struct child stopped = child_fork(stopped_receiver), live = child_fork(live_receiver);
-	uint32_t to_stopped = number_of(&stopped), to_live = number_of(&live);
 	struct sender s = { 0 };
+	struct two t = start_two(&s);
 
-	open_sender(&s);
+	send_in_turn(&s, &t);
+	proceed(&t.stopped);
+	CHECK_EQ(count_of(&s, &t.stopped), DATAGRAMS);
+	end_two(&t, &s);
+}
+
+static void test_group(void)
+{
+	struct sender s = { 0 };
+	struct two t;
+
+	in_group = true;
+	t = start_two(&s);
 	for (uint32_t i = 0; i < DATAGRAMS; i++) {
-		send_datagram(&s, to_stopped, LARGE, i);
-		send_datagram(&s, to_live, LARGE, i);
-		wait_for(&s, &live);
+		send_datagram(&s, GROUP_QPN, LARGE, i);
+		wait_for(&s, &t.live);
 	}
-	child_kill(&stopped);
-	child_kill(&live);
-	close_sender(&s);
+	proceed(&t.stopped);
+	CHECK_EQ(count_of(&s, &t.stopped), DATAGRAMS);
+	end_two(&t, &s);
+}
+
+/* Sends the last again until it has come: there may not be room for it yet. */
+static void test_much(void)
+{
+	struct sender s = { 0 };
+	struct two t;
+	uint32_t n;
+
+	datagrams = MUCH;
+	t = start_two(&s);
+	send_in_turn(&s, &t);
+	proceed(&t.stopped);
+	while (recv(t.stopped.sock, &n, sizeof(n), MSG_DONTWAIT) != sizeof(n)) {
+		CHECK_EQ(errno, EAGAIN);
+		if (!s.open)
+			send_datagram(&s, t.to_stopped, SMALL, LAST);
+		take_completions(&s);
+	}
+	CHECK(n * LARGE > (LIMIT_BACKLOG_PEER_MIB << 20) / 2);
+	CHECK(n * LARGE <= (LIMIT_BACKLOG_PEER_MIB << 20) + LANE_BYTES);
+	end_two(&t, &s);
 }
 
 int main(int argc, char **argv)
 {
+	static const struct {
+		const char *name;
+		void (*run)(void);
+	} cases[] = {
+		{ "STOPPED", test_stopped },
+		{ "IN_TURN", test_in_turn },
+		{ "GROUP", test_group },
+		{ "MUCH", test_much },
+	};
+
 	CHECK_EQ(argc, 2);
 	setenv("VERBENA_PROGRESS", "none", 1);
 	setenv("VERBENA_TRANSPORT", "local", 1);
-	if (!strcmp(argv[1], "STOPPED"))
-		test_stopped();
-	else
-		test_in_turn();
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		if (!strcmp(cases[i].name, argv[1]))
+			cases[i].run();
 	return 0;
 }

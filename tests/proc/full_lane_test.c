@@ -8,6 +8,8 @@
  *		timeouts pass meanwhile, but must not count.
  *	DESTROYED
  *		and then the QP is destroyed. The requester must get the ACK all the same.
+ *	STOPPED_DESTROYED
+ *		because the requester's process is stopped, for longer than the QP's end waits.
  *
  * There is no progress thread and no UDP: all happens in polls.
  */
@@ -178,7 +180,13 @@ static void fill_lane(struct xrc *x, const struct rc_addr *peer, int sends)
 		CHECK_EQ(rc_post_send(&x->rc, x->rc.qp, IBV_WR_SEND, SIZE, peer, i), 0);
 }
 
-static void stopped(void)
+static void destroy_target(struct xrc *x)
+{
+	CHECK(ibv_destroy_qp(x->qp) == 0);
+	x->qp = NULL;
+}
+
+static void stopped(bool destroyed)
 {
 	volatile char *written;
 	struct child child;
@@ -193,6 +201,8 @@ static void stopped(void)
 	fill_lane(&x, &peer, RC_DEPTH);
 	for (int i = 0; i < POLLS || *written != WRITES; i++)
 		CHECK_EQ(ibv_poll_cq(x.rc.cq, 1, &wc), 0);
+	if (destroyed)
+		destroy_target(&x);
 	CHECK(kill(child.pid, SIGCONT) == 0);
 	end_both(&x, &child);
 }
@@ -225,19 +235,20 @@ static void shared(bool destroyed)
 		if (!destroyed || i < ROUNDS - 1)
 			fill_lane(&x, &peer, FILLS - 1);
 	}
-	if (destroyed) {
-		CHECK(ibv_destroy_qp(x.qp) == 0);
-		x.qp = NULL;
-	}
+	if (destroyed)
+		destroy_target(&x);
 	end_both(&x, &child);
 }
 
 int main(int argc, char **argv)
 {
+	bool destroyed;
+
 	CHECK_EQ(argc, 2);
-	if (!strcmp(argv[1], "STOPPED"))
-		stopped();
+	destroyed = strstr(argv[1], "DESTROYED");
+	if (!strncmp(argv[1], "STOPPED", strlen("STOPPED")))
+		stopped(destroyed);
 	else
-		shared(!strcmp(argv[1], "DESTROYED"));
+		shared(destroyed);
 	return 0;
 }

@@ -19,7 +19,8 @@
  *	   xrc_domain->lock	lists of one XRC domain
  *	5  srq->lock
  *	6  cq->lock
- *	7  resend.c's lock	XRC messages that wait for room; above the others of this level
+ *	7  resend.c's, backlog.c's locks
+ *				what waits for room in a lane; above the others of this level
  *	   channel / context event queues, port tables, key table's writer lock
  *	8  timers, host, log, path flows, lists of senders	(leaves)
  *

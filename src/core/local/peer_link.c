@@ -15,6 +15,7 @@
 #include "core/base/context.h"
 #include "core/base/state.h"
 #include "core/device/device.h"
+#include "core/local/backlog.h"
 #include "core/local/peer_word.h"
 #include "core/mem/key_table.h"
 #include "core/mem/mr.h"
@@ -70,6 +71,7 @@ void vrb_local_stop(void)
 	if (!vrb.local)
 		return;
 	mr_table_reset();
+	vrb_backlog_stop();
 	vrb_peer_members_put();
 	local_stop(vrb.local);
 	vrb.local = NULL;
@@ -77,6 +79,7 @@ void vrb_local_stop(void)
 
 void vrb_local_forget(void)
 {
+	vrb_backlog_forget();
 	vrb_peer_members_forget();
 	vrb_keepalive_forget();
 	if (vrb.local)
@@ -143,6 +146,8 @@ void vrb_peer_drop(struct vrb_qp *qp)
 	if (!vrb.local)
 		return;
 	vrb_word_retract(qp, qp->now);
+	if (unlikely(qp->peer.process && qp->peer.answers_wait))
+		vrb_peer_leave_answers(qp);
 	segment_retract_qp(local_segment(vrb.local), qp->wq.qpn);
 	if (was_receiving(qp))
 		local_wait_quiet(vrb.local);

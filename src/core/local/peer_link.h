@@ -67,6 +67,12 @@ bool vrb_peer_tx_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, 
 /* Loses the packets that are kept. */
 void vrb_peer_drop_kept(struct vrb_peer *n);
 
+/*
+ * For a QP that ends: what waits for room, the packets that are kept and a pending ACK, goes on
+ * waiting without it (backlog.h). Must hold qp->lock.
+ */
+void vrb_peer_leave_answers(struct vrb_qp *qp);
+
 /* Sends a datagram to a process of this host. False: use the wire. Must hold qp->lock. */
 bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
 		       uint32_t len, uint64_t now);

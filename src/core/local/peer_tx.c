@@ -14,6 +14,7 @@
 #include "core/base/tap.h"
 #include "core/device/device.h"
 #include "core/device/mirror.h"
+#include "core/local/backlog.h"
 #include "core/local/peer_link.h"
 #include "core/local/peer_message.h"
 #include "core/local/peer_word.h"
@@ -188,6 +189,27 @@ void vrb_peer_drop_kept(struct vrb_peer *n)
 {
 	while (n->n_kept)
 		drop_kept(n, list_entry(n->kept.next, struct kept_packet, node));
+}
+
+static void leave(struct local_peer *peer, const uint8_t *packet, uint32_t len)
+{
+	vrb_backlog_add(peer, &(struct lane_packet){ NULL, packet, len, lossy() });
+}
+
+void vrb_peer_leave_answers(struct vrb_qp *qp)
+{
+	uint8_t packet[ROCE_MAX_PACKET];
+	struct vrb_peer *n = &qp->peer;
+	size_t len = n->answers_wait ? roce_ack_last(&qp->roce, packet) : 0;
+
+	while (n->n_kept) {
+		struct kept_packet *k = list_entry(n->kept.next, struct kept_packet, node);
+
+		leave(n->process, k->data, k->len);
+		drop_kept(n, k);
+	}
+	if (len)
+		leave(n->process, packet, len);
 }
 
 /* Lost if the process has died. */
@@ -388,22 +410,6 @@ static struct local_peer *datagram_peer(struct vrb_qp *qp, uint32_t qpn, uint64_
 	return to->peer;
 }
 
-static bool send_datagram(struct local_peer *peer, const struct net_path *path,
-			  const uint8_t *packet, uint32_t len)
-{
-	struct lane_head head = { .where = LANE_INLINE, .flags = LANE_PATH };
-	struct lane_part parts[] = {
-		{ path, sizeof(*path) }, { packet, len }, { no_icrc, sizeof(no_icrc) }
-	};
-	struct lane_tx *tx = local_tx_begin(peer);
-	bool room = lane_tx_room(tx, sizeof(*path) + len + sizeof(no_icrc));
-
-	if (room)
-		lane_tx_put(tx, &head, parts, ARRAY_SIZE(parts));
-	local_tx_end(vrb.local, peer, room);
-	return room;
-}
-
 /*
  * All members of a multicast group are on this host if there is no wire, or on the loopback
  * interface, which has no IPv6 multicast route.
@@ -485,17 +491,15 @@ static bool any_member(bool (*fn)(struct local_peer *peer, const void *arg), con
 	return found;
 }
 
-struct datagram {
-	const struct net_path *path;
-	const uint8_t *packet;
-	uint32_t len;
-};
+/* False: it is lost, or may take the wire. */
+static bool send_datagram(struct local_peer *peer, const struct lane_packet *datagram)
+{
+	return vrb_backlog_pass(peer, datagram) || vrb_backlog_add(peer, datagram);
+}
 
 static bool send_copy(struct local_peer *peer, const void *arg)
 {
-	const struct datagram *d = arg;
-
-	send_datagram(peer, d->path, d->packet, d->len);
+	send_datagram(peer, arg);
 	return false;
 }
 
@@ -522,12 +526,12 @@ bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_
 			return true;
 		/* Send it to all processes: each knows its group members. */
 		if (sent)
-			any_member(send_copy, &(struct datagram){ path, packet, len }, now);
+			any_member(send_copy, &(struct lane_packet){ path, packet, len, 0 }, now);
 	} else {
 		peer = addressee(qp, path, roce_dest_qpn(packet), now);
 		if (peer && tapped() && !tap_packet(qp, path, &packet, len, marked))
 			return true;
-		sent = peer && send_datagram(peer, path, packet, len);
+		sent = peer && send_datagram(peer, &(struct lane_packet){ path, packet, len, 0 });
 	}
 	if (sent && vrb_mirror_enabled(now))
 		vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path, packet, len, false);
@@ -542,10 +546,11 @@ static bool lane_full(struct local_peer *peer)
 	return full;
 }
 
-/* 0: it has room. */
+/* 0: it has room for a datagram. */
 static uint64_t full_since(struct local_peer *peer, uint64_t now)
 {
-	bool room = lane_tx_room(local_tx_begin(peer), PUT_MAX);
+	bool in_turn = vrb_backlog_send(peer);
+	bool room = lane_tx_room(local_tx_begin(peer), PUT_MAX) && in_turn;
 	uint64_t since = room ? 0 : peer_full_since(peer, now);
 
 	local_tx_end(vrb.local, peer, false);
@@ -571,7 +576,7 @@ static bool is_alone(const struct send_queue *sq, uint32_t qpn)
 
 /*
  * Since when has the lane been full for which the next datagram must wait? 0: it need not. One that
- * is not being emptied must not keep datagrams from other processes.
+ * is not being emptied must not keep datagrams from other processes: then it waits in the backlog.
  */
 static uint64_t waits_since(struct vrb_qp *qp, uint64_t now)
 {
