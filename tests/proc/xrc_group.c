@@ -8,7 +8,7 @@
 #include "rnd.h"
 
 int group_file;
-bool group_kills, group_home_in_rtr;
+bool group_kills, group_home_in_rtr, group_home_polls;
 uint8_t group_timeout = TIMEOUT;
 
 void group_send_command(int sock, enum command o)
@@ -28,17 +28,22 @@ void group_start_receivers(struct group *f)
 	}
 }
 
-void group_start(struct group *f)
+void group_connect(struct group *f)
 {
 	struct rc_addr mine;
 
-	group_start_receivers(f);
 	xrc_open(&f->x, group_file, 0);
 	f->x.qp = xrc_send_qp(&f->x);
 	mine = rc_address(&f->x.rc, f->x.qp);
 	child_send(f->child[0].sock, &mine, sizeof(mine));
 	rc_barrier(f->child[0].sock);
 	rc_connect(&f->x.rc, f->x.qp, &f->member_info[0].addr, group_timeout, RETRIES);
+}
+
+void group_start(struct group *f)
+{
+	group_start_receivers(f);
+	group_connect(f);
 }
 
 void group_end(struct group *f)

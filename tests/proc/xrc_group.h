@@ -23,6 +23,7 @@ enum {
 	TIMEOUT = 14,
 	RETRIES = 7,       /* requests fail after half a second */
 	LONG_TIMEOUT = 18, /* after eight: for streams that must not fail on a busy machine */
+	NO_TIMEOUT = 0,
 };
 
 /* Inherited by the members. */
@@ -30,6 +31,7 @@ extern int group_file;         /* of the domain */
 extern bool group_kills;       /* members are killed: a message in progress may be flushed */
 extern uint8_t group_timeout;  /* of the initiator's QP; TIMEOUT by default */
 extern bool group_home_in_rtr; /* the home's QP stays in RTR */
+extern bool group_home_polls;  /* it has no progress thread: only RECEIVE and calls make progress */
 
 /* Commands of the initiator. */
 enum command {
@@ -72,6 +74,7 @@ bool member_has_command(int sock);
 /* Start the home and the owners: with the initiator's connected QP, or without it. */
 void group_start(struct group *f);
 void group_start_receivers(struct group *f);
+void group_connect(struct group *f); /* after group_start_receivers(): both are group_start() */
 void group_end(struct group *f);
 
 /* Commands: without an answer; answered by rc_barrier(), one member or all; with a number. */

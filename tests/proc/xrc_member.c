@@ -257,6 +257,8 @@ void member_home(int sock)
 	struct xrc x;
 
 	alarm(RC_LIMIT_S);
+	if (group_home_polls)
+		setenv("VERBENA_PROGRESS", "none", 1);
 	xrc_open(&x, group_file, O_CREAT | O_EXCL);
 	x.qp = xrc_recv_qp(&x);
 	info = info_of(&x, x.qp);

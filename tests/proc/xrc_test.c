@@ -5,7 +5,10 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <signal.h>
+#include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "rnd.h"
@@ -180,6 +183,91 @@ static void test_stopped(void)
 	group_end(&f);
 }
 
+/* Wake-ups of all threads of a process, which may end meanwhile. */
+static unsigned long wakeups_of(pid_t pid)
+{
+	unsigned long n, sum = 0;
+	char path[64], line[256];
+	glob_t tasks;
+
+	snprintf(path, sizeof(path), "/proc/%d/task/*/status", pid);
+	CHECK_EQ(glob(path, 0, NULL, &tasks), 0);
+	for (size_t i = 0; i < tasks.gl_pathc; i++) {
+		FILE *status = fopen(tasks.gl_pathv[i], "r");
+
+		while (status && fgets(line, sizeof(line), status))
+			if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+				sum += n;
+		if (status)
+			fclose(status);
+	}
+	globfree(&tasks);
+	return sum;
+}
+
+static unsigned long wakeups_in_a_second(pid_t pid)
+{
+	unsigned long before = wakeups_of(pid);
+
+	sleep(1);
+	return wakeups_of(pid) - before;
+}
+
+static void wait_until_calm(pid_t pid, unsigned long wakeups)
+{
+	enum { SECONDS = 20 };
+	int i;
+
+	for (i = 0; i < SECONDS && wakeups_in_a_second(pid) > wakeups; i++)
+		;
+	CHECK(i < SECONDS);
+}
+
+enum { READS = 4 };
+
+/* The requester has no progress thread: it is as good as stopped while it does not poll. */
+static void start_reads(struct group *f)
+{
+	group_timeout = NO_TIMEOUT;
+	group_start_receivers(f);
+	setenv("VERBENA_PROGRESS", "none", 1);
+	group_connect(f);
+	group_send(f, 1, 100);
+	for (int i = 0; i < READS; i++)
+		xrc_send(&f->x, IBV_WR_RDMA_READ, f->member_info[1].srqn, 0, XRC_RECVS * XRC_SLOT,
+			 &f->member_info[1].addr, i, 0);
+}
+
+/*
+ * The owner waits for a requester that does not take its answers: at first it looks often whether
+ * there is room for more.
+ */
+static void test_patient(void)
+{
+	enum { FEW = 100 };
+	struct group f = { 0 };
+
+	start_reads(&f);
+	wait_until_calm(f.child[1].pid, FEW);
+	for (int i = 0; i < READS; i++)
+		group_expect(&f, IBV_WC_SUCCESS);
+	group_end(&f);
+}
+
+/* The home dies meanwhile: then there is nothing to wait for. */
+static void test_orphan(void)
+{
+	enum { NONE = 3 };	/* but for what comes from outside */
+	struct group f = { 0 };
+
+	start_reads(&f);
+	wait_until_calm(f.child[1].pid, 1000);
+	child_kill(&f.child[0]);
+	f.child[0].pid = 0;
+	wait_until_calm(f.child[1].pid, NONE);
+	group_end(&f);
+}
+
 static void hold_domain(int sock)
 {
 	struct xrc x = { 0 };
@@ -228,6 +316,8 @@ int main(int argc, char **argv)
 		{ "GONE", test_gone_srq },
 		{ "AGAIN", test_again },
 		{ "STOPPED", test_stopped },
+		{ "PATIENT", test_patient },
+		{ "ORPHAN", test_orphan },
 	};
 
 	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -34,7 +34,10 @@
 
 /* interval of the check that the home is alive, while a message is in progress */
 #define WATCH      (100 * VRB_MSEC)
-#define RESEND VRB_MSEC
+
+/* between attempts to send an answer for which there was no room; doubles each time */
+#define PAUSE_FIRST VRB_MSEC
+#define PAUSE_LAST  (64 * VRB_MSEC)
 
 struct vrb_responder {
 	struct vrb_qp qp;
@@ -47,6 +50,7 @@ struct vrb_responder {
 	uint32_t seq;		/* of the last request */
 	uint64_t watch;		/* when to check the home next */
 	bool refused;		/* the packet is an answer for which there was no room */
+	uint64_t pause;		/* before the next attempt; 0: the last one found room */
 	size_t packet_len;
 	uint8_t packet[ROCE_MAX_PACKET];
 	/* buffer for the state to send; too large for the stack. Under qp.lock */
@@ -293,24 +297,26 @@ static int answer(struct vrb_responder *d, bool with_state, bool final, const ui
 				    len);
 }
 
-/*
- * While a message is in progress, detects the death of the home, after which the rest of the
- * message cannot arrive.
- */
+/* The rest of a message in progress cannot arrive, and no answer leave. */
+static bool home_died(struct vrb_responder *d, uint64_t now)
+{
+	if (xrc_peer_alive(&d->home, now))
+		return false;
+	roce_qp_fail(&d->qp.roce, IBV_WC_WR_FLUSH_ERR, REASON_PEER_DIED);
+	abandon(d);
+	return true;
+}
+
+/* While a message is in progress, looks from time to time whether the home has died. */
 static void watch_home(struct vrb_responder *d, uint64_t now)
 {
-	struct vrb_qp *qp = &d->qp;
-
-	if (!roce_in_message(&qp->roce)) {
+	if (!roce_in_message(&d->qp.roce)) {
 		d->watch = VRB_NEVER;
 	} else if (d->watch == VRB_NEVER) {
 		d->watch = time_after(now, WATCH);
 	} else if (time_reached(d->watch, now)) {
 		d->watch = time_after(now, WATCH);
-		if (!xrc_peer_alive(&d->home, now)) {
-			roce_qp_fail(&qp->roce, IBV_WC_WR_FLUSH_ERR, REASON_PEER_DIED);
-			abandon(d);
-		}
+		home_died(d, now);
 	}
 }
 
@@ -339,6 +345,15 @@ static size_t next_packet(struct vrb_responder *d, uint64_t now)
 	return roce_output(&d->qp.roce, d->packet, sizeof(d->packet), &path, now);
 }
 
+/* The requester may be stopped, and everything up to here wait for it. */
+static void send_later(struct vrb_responder *d, uint64_t now)
+{
+	if (home_died(d, now))
+		return;
+	d->pause = min(max(2 * d->pause, PAUSE_FIRST), PAUSE_LAST);
+	d->qp.peer.retry_at = time_after(now, d->pause);
+}
+
 /*
  * Sends all output and the state to the home. Answers wait for room in both lanes, or in the inbox.
  * A fatal NAK is part of the state, and the home sends it.
@@ -351,7 +366,7 @@ static void send_output(struct vrb_responder *d, uint64_t now)
 	qp->peer.retry_at = VRB_NEVER;
 	do {
 		if (!xrc_peer_room(&d->home) || home_waits(d)) {
-			qp->peer.retry_at = time_after(now, RESEND);
+			send_later(d, now);
 			return;
 		}
 		last = !d->refused && roce_snapshot_has_fatal_nak(&qp->roce);
@@ -361,10 +376,11 @@ static void send_output(struct vrb_responder *d, uint64_t now)
 		more = !last && roce_snapshot_has_output(&qp->roce);
 		if (answer(d, first || !more, !more, d->packet, d->packet_len) == EAGAIN) {
 			d->refused = d->packet_len;
-			qp->peer.retry_at = time_after(now, RESEND);
+			send_later(d, now);
 			return;
 		}
 		d->refused = false;
+		d->pause = 0;
 		if (last)
 			roce_snapshot_nak_handed_over(&qp->roce);
 		first = false;
