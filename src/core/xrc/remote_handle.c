@@ -371,6 +371,7 @@ int vrb_remote_on_import(const struct xrc_msg *m, uint64_t now, void *reply, siz
 
 void vrb_remote_forget_all(void)
 {
+	xrc_rpc_forget();
 	list_init(&remote_qps);
 	lock_renew(&lock);
 	pthread_mutex_init(&calls, NULL);

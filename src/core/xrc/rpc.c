@@ -112,3 +112,9 @@ void xrc_take_reply(const struct xrc_msg *m)
 	}
 	lock_release(&rpc_lock);
 }
+
+void xrc_rpc_forget(void)
+{
+	list_init(&rpcs);
+	lock_renew(&rpc_lock);
+}

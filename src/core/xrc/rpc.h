@@ -55,4 +55,7 @@ int xrc_rpc(int slot, enum xrc_call call, uint32_t qpn, const void *body, size_t
 /* Completes the call that a reply belongs to. Must hold vrb.poll_lock. */
 void xrc_take_reply(const struct xrc_msg *m);
 
+/* In a forked child: the calls of other threads do not exist there. */
+void xrc_rpc_forget(void);
+
 #endif
