@@ -157,3 +157,9 @@ void roce_snapshot_lost(struct roce_qp *qp)
 	roce_responder_fault(qp, REASON_REQ_XRC_OWNER);
 	roce_check(qp);
 }
+
+void roce_snapshot_ask_again(struct roce_qp *qp)
+{
+	roce_responder_nak_gap(qp);
+	roce_check(qp);
+}

@@ -67,6 +67,9 @@ void roce_snapshot_nak_handed_over(struct roce_qp *qp);
 /* The process that ran the responder died mid-message: sends a NAK and fails the QP. */
 void roce_snapshot_lost(struct roce_qp *qp);
 
+/* It died between messages: sends a NAK that makes the peer send its unanswered requests again. */
+void roce_snapshot_ask_again(struct roce_qp *qp);
+
 /*
  * Does the QP accept this packet at all (service, P_Key, sender)? Follows the peer's path
  * migration. For a packet that another engine will execute.

@@ -6,6 +6,11 @@
 #include "rnd.h"
 #include "xrc_group.h"
 
+enum {
+	WRITES = 100,	/* fit into a lane */
+	OPENING = 4,
+};
+
 /* A handle answers queries and gets the QP's events. */
 static void test_open(void)
 {
@@ -120,6 +125,44 @@ static void test_move(void)
 	group_end(&f);
 }
 
+static void write_many(struct group *f)
+{
+	for (uint64_t i = 0; i < WRITES; i++)
+		xrc_send(&f->x, IBV_WR_RDMA_WRITE, f->member_info[1].srqn, 0, 8,
+			 &f->member_info[1].addr, i, 0);
+}
+
+static void expect_many(struct group *f)
+{
+	for (int i = 0; i < WRITES; i++)
+		group_expect(f, IBV_WC_SUCCESS);
+}
+
+/*
+ * More requests wait for the home than it takes before it moves, and no timeout sends them again.
+ * Some before them open the requester's window.
+ */
+static void test_waiting(void)
+{
+	struct group f = { 0 };
+
+	group_timeout = NO_TIMEOUT;
+	group_home_polls = true;
+	group_start(&f);
+	group_run(&f, 0, RECEIVE);
+	group_run(&f, 1, OPEN);
+	for (int i = 0; i < OPENING; i++) {
+		write_many(&f);
+		expect_many(&f);
+	}
+	group_stop_stream(&f, 0, 0);
+	write_many(&f);
+	group_send_command(f.child[0].sock, CLOSE);
+	expect_many(&f);
+	rc_barrier(f.child[0].sock);
+	group_end(&f);
+}
+
 /* When the home is killed, its QP ends; processes that have it open get an event. */
 static void test_orphan(void)
 {
@@ -144,6 +187,7 @@ int main(int argc, char **argv)
 		{ "OPEN", test_open },          { "ESTABLISHED", test_established },
 		{ "MODIFY", test_open_modify }, { "INHERIT", test_inherit },
 		{ "MOVE", test_move },          { "ORPHAN", test_orphan },
+		{ "WAITING", test_waiting },
 	};
 
 	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -268,6 +268,25 @@ static void test_orphan(void)
 	group_end(&f);
 }
 
+/*
+ * The owner dies before it has executed a request, and nothing is sent again for a timeout: the
+ * home must notice, and the requester gets its error.
+ */
+static void test_gone_without_timeout(void)
+{
+	struct group f = { 0 };
+
+	group_timeout = NO_TIMEOUT;
+	group_start(&f);
+	group_send(&f, 1, 100);
+	child_stop(f.child[1].pid);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 100, NULL, 1, 0);
+	child_kill(&f.child[1]);
+	f.child[1].pid = 0;
+	group_expect(&f, IBV_WC_REM_INV_REQ_ERR);
+	group_end(&f);
+}
+
 static void hold_domain(int sock)
 {
 	struct xrc x = { 0 };
@@ -318,6 +337,7 @@ int main(int argc, char **argv)
 		{ "STOPPED", test_stopped },
 		{ "PATIENT", test_patient },
 		{ "ORPHAN", test_orphan },
+		{ "GONE_NO_TIMEOUT", test_gone_without_timeout },
 	};
 
 	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -187,7 +187,8 @@ static bool may_switch(const struct vrb_qp *qp, uint64_t now)
 /*
  * An XRC receive QP can move to another process (docs/XRC.md). Look it up again once its process no
  * longer has it. Requests in flight must keep using a lane, because the receiver may still fetch
- * their payload.
+ * their payload. Those that its process has left unanswered are lost: the next one gets them again,
+ * or they would wait for a timeout, which the QP may not have.
  */
 static void follow_peer(struct vrb_qp *qp, uint64_t now)
 {
@@ -213,6 +214,8 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 	n->retry_backoff_us = n->tx_head = 0;
 	n->retry_at = VRB_NEVER;
 	qp->wq.pull_min = qp->wq.whole_max = 0;
+	if (peer && !nothing_in_flight(qp))
+		roce_probe(&qp->roce, now);
 }
 
 /*

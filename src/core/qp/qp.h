@@ -67,7 +67,8 @@ struct wr_batch {
 enum vrb_migrating {
 	VRB_HOME_STAYS,
 	VRB_HOME_LEAVES,	/* accepts no new message, but completes the current one */
-	VRB_HOME_LEFT,	/* accepts no packets */
+	VRB_HOME_LEFT,	/* accepts no packets; those that come by the wire wait */
+	VRB_HOME_MOVED,	/* another process has the QP, and gets them */
 };
 
 /* The handle of an XRC receive QP's creator, which is the QP itself. */

@@ -7,8 +7,8 @@
  *	                  '-- its process died --> here; the QP fails if a message was in progress
  *
  * Invariants: while the state is away, the engine here sends nothing and holds the state from the
- * last answer. Requests are parked only while the state is away, or while the output that must
- * precede a delegation is blocked.
+ * last answer. Requests are parked only while the state is away, while the output that must precede
+ * a delegation is blocked, or while the home moves.
  */
 #include "core/xrc/delegation.h"
 
@@ -39,6 +39,9 @@ enum {
 #define RETRY_FIRST VRB_MSEC
 #define RETRY_LAST  (16 * VRB_MSEC)
 
+/* interval of the check that the process lives which has not answered yet */
+#define WATCH (100 * VRB_MSEC)
+
 /* A request queued until the state returns. */
 struct parked {
 	struct list node;
@@ -49,6 +52,7 @@ struct parked {
 	uint32_t psn;
 	uint8_t opcode;
 	bool pulled;
+	bool wire;		/* not by a lane */
 	size_t len;
 	uint8_t data[];
 };
@@ -61,7 +65,7 @@ struct vrb_delegation {
 	bool responses_pending;
 	struct list parked;
 	unsigned int n_parked;
-	uint64_t pause;		/* before the next attempt to route them */
+	uint64_t pause;		/* before the next attempt to route them; 0: none is planned */
 	/* cache: the SRQ of the last request, its owner, and when that was looked up */
 	uint32_t srqn;
 	int owner;		/* HOST_NO_SLOT: this process or none */
@@ -79,6 +83,11 @@ enum verdict {
 static bool is_away(const struct vrb_delegation *l)
 {
 	return l->to.slot != HOST_NO_SLOT;
+}
+
+static bool is_unanswered(const struct vrb_delegation *l)
+{
+	return is_away(l) && l->sent != l->done;
 }
 
 static struct vrb_delegation *new_delegation(void)
@@ -190,29 +199,38 @@ static void revoke(struct vrb_qp *qp)
 	xrc_peer_drop(&qp->xrc.delegation->to);
 }
 
-/* The responder's process died: takes the state back. Fails the QP if a message was in progress. */
+/*
+ * The responder's process died: takes the state back. Fails the QP if a message was in progress.
+ * The requester gets a NAK for what was not answered, and sends it again: it may have no timeout.
+ */
 static void peer_died(struct vrb_qp *qp)
 {
 	struct vrb_delegation *l = qp->xrc.delegation;
 	bool begun = roce_in_message(&qp->roce) || l->responses_pending;
+	bool unanswered = is_unanswered(l);
 
 	log_info(LOG_CORE, "QP 0x%x: the process in slot %d that executed its requests has died",
 		 qp->wq.qpn, l->to.slot);
 	xrc_peer_drop(&l->to);
 	l->looked = 0;
 	l->responses_pending = false;
-	if (begun && qp->wq.state != IBV_QPS_ERR)
+	if (qp->wq.state == IBV_QPS_ERR)
+		return;
+	if (begun)
 		roce_snapshot_lost(&qp->roce);
+	else if (unanswered)
+		roce_snapshot_ask_again(&qp->roce);
 }
 
 /*
- * Publishes whether requests wait for another process, which may be stopped: the requester must not
- * give up as long as that process exists.
+ * Publishes whether requests wait for another process, which may be stopped, or for the next home:
+ * the requester must not give up as long as that process exists.
  */
 static void publish_waits(struct vrb_qp *qp)
 {
 	const struct vrb_delegation *l = qp->xrc.delegation;
-	bool waits = l && ((is_away(l) && l->sent != l->done) || l->n_parked);
+	bool waits = qp->xrc.migrating ||
+		     (l && (is_unanswered(l) || l->n_parked));
 
 	if (qp->xrc.waits == waits)
 		return;
@@ -228,14 +246,16 @@ static void plan_retry(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_delegation *l = qp->xrc.delegation;
 
-	if (!l || !l->n_parked) {
+	if (!l || !(l->n_parked || is_unanswered(l))) {
 		qp->xrc.retry_at = VRB_NEVER;
-		return;
+	} else if (!l->n_parked) {
+		l->pause = 0;
+		if (now >= qp->xrc.retry_at || qp->xrc.retry_at == VRB_NEVER)
+			qp->xrc.retry_at = time_after(now, WATCH);
+	} else if (!l->pause || now >= qp->xrc.retry_at) {
+		l->pause = min(max(2 * l->pause, RETRY_FIRST), RETRY_LAST);
+		qp->xrc.retry_at = time_after(now, l->pause);
 	}
-	if (now < qp->xrc.retry_at && qp->xrc.retry_at != VRB_NEVER)
-		return;
-	l->pause = qp->xrc.retry_at == VRB_NEVER ? RETRY_FIRST : min(2 * l->pause, RETRY_LAST);
-	qp->xrc.retry_at = time_after(now, l->pause);
 }
 
 /*
@@ -366,6 +386,7 @@ static void park(struct vrb_delegation *l, const struct rx_decoded *raw)
 	p->psn = raw->pkt->bth.psn;
 	p->opcode = raw->pkt->bth.opcode;
 	p->pulled = pull;
+	p->wire = raw->wire;
 	if (pull) {
 		p->pull = *pull;
 		p->pull.num_seg = min(pull->num_seg, (uint32_t)XRC_SEGS);
@@ -392,6 +413,13 @@ static void forget_parked(struct vrb_delegation *l)
 		unpark(l, list_entry(l->parked.next, struct parked, node));
 }
 
+/* While the home moves, no message begins. */
+static bool waits_for_home(const struct vrb_qp *qp, uint8_t opcode)
+{
+	return qp->xrc.migrating > VRB_HOME_LEAVES ||
+	       (qp->xrc.migrating && roce_starts(roce_opcode_info(opcode)));
+}
+
 /* Routes parked requests until one must wait again, or the QP receives none any more. */
 static void resume(struct vrb_qp *qp, struct vrb_rx_queue *r, uint64_t now)
 {
@@ -403,6 +431,8 @@ static void resume(struct vrb_qp *qp, struct vrb_rx_queue *r, uint64_t now)
 		struct rx_decoded raw = { &pkt, p->data, p->len };
 		enum verdict v = TAKEN;
 
+		if (waits_for_home(qp, p->opcode))
+			return;
 		if (roce_decode(&pkt, p->data, p->len) == ROCE_DECODED) {
 			pkt.path = p->path;
 			if (p->pulled) {
@@ -416,7 +446,7 @@ static void resume(struct vrb_qp *qp, struct vrb_rx_queue *r, uint64_t now)
 		if (v == RUN)
 			vrb_rx_execute(qp, &pkt, r, now);
 		unpark(l, p);
-		qp->xrc.retry_at = VRB_NEVER;
+		l->pause = 0;
 	}
 	if (!wq_receives(qp->wq.state))
 		forget_parked(l);
@@ -434,6 +464,43 @@ static bool admit(struct vrb_qp *qp, const struct roce_pkt *pkt)
 	return true;
 }
 
+static void hand_on(const struct vrb_qp *qp, const struct net_path *path, const uint8_t *data,
+		    size_t len)
+{
+	host_hand(vrb.host, qp->wq.qpn, path, data, len);
+}
+
+/*
+ * A requester of this host sends again what is lost once it sees that the home has moved
+ * (local/peer_link.c). One that uses the wire would wait for its timeout, and may have none.
+ */
+static void keep_for_home(struct vrb_qp *qp, const struct rx_decoded *raw)
+{
+	if (!raw->wire)
+		return;
+	if (qp->xrc.migrating == VRB_HOME_MOVED) {
+		hand_on(qp, &raw->pkt->path, raw->data, raw->len);
+		return;
+	}
+	if (!qp->xrc.delegation)
+		qp->xrc.delegation = new_delegation();
+	if (qp->xrc.delegation)
+		park(qp->xrc.delegation, raw);
+}
+
+void vrb_delegation_hand_over(struct vrb_qp *qp)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+
+	while (l && l->n_parked) {
+		struct parked *p = list_entry(l->parked.next, struct parked, node);
+
+		if (p->wire)
+			hand_on(qp, &p->path, p->data, p->len);
+		unpark(l, p);
+	}
+}
+
 bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 			     struct vrb_rx_queue *r, uint64_t now)
 {
@@ -442,10 +509,10 @@ bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 
 	if (!qp->config.domain->has_inode)
 		return false;
-	if (qp->xrc.migrating == VRB_HOME_LEFT ||
-	    (qp->xrc.migrating == VRB_HOME_LEAVES &&
-	     roce_starts(roce_opcode_info(raw->pkt->bth.opcode))))
+	if (waits_for_home(qp, raw->pkt->bth.opcode)) {
+		keep_for_home(qp, raw);
 		return true;
+	}
 	if (!wq_receives(qp->wq.state))
 		return false;
 	if (!l) {
@@ -472,10 +539,11 @@ void vrb_delegation_expired(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_delegation *l = qp->xrc.delegation;
 
-	if (l && l->n_parked) {
+	if (l && is_unanswered(l) && !xrc_peer_alive(&l->to, now))
+		peer_died(qp);
+	if (l && l->n_parked)
 		resume(qp, vrb_main_rx_queue, now);
-		publish_waits(qp);
-	}
+	publish_waits(qp);
 	plan_retry(qp, now);
 }
 
@@ -486,7 +554,7 @@ bool vrb_delegation_settled(struct vrb_qp *qp, uint64_t now)
 	if (l && is_away(l) && !xrc_peer_alive(&l->to, now))
 		peer_died(qp);
 	publish_waits(qp);
-	return (!l || !is_away(l) || l->sent == l->done) && !roce_in_message(&qp->roce);
+	return !(l && is_unanswered(l)) && !roce_in_message(&qp->roce);
 }
 
 void vrb_delegation_modified(struct vrb_qp *qp)
@@ -504,17 +572,21 @@ void vrb_delegation_modified(struct vrb_qp *qp)
 	publish_waits(qp);
 }
 
+void vrb_delegation_end(struct vrb_qp *qp)
+{
+	if (qp->xrc.delegation && is_away(qp->xrc.delegation))
+		revoke(qp);
+	qp->xrc.retry_at = VRB_NEVER;
+}
+
 void vrb_delegation_free(struct vrb_qp *qp)
 {
 	if (!qp->xrc.delegation)
 		return;
-	if (is_away(qp->xrc.delegation))
-		revoke(qp);
+	vrb_delegation_end(qp);
 	forget_parked(qp->xrc.delegation);
 	free(qp->xrc.delegation);
 	qp->xrc.delegation = NULL;
-	qp->xrc.waits = false;	/* published with the next state, if the QP does not end */
-	qp->xrc.retry_at = VRB_NEVER;
 }
 
 static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct vrb_rx_queue *r,

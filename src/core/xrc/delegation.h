@@ -33,6 +33,13 @@ void vrb_delegation_modified(struct vrb_qp *qp);
 void vrb_delegation_free(struct vrb_qp *qp);
 
 /*
+ * When the QP's home moves: revokes the delegation; then, once another process has the QP, hands
+ * over the packets that have waited for that.
+ */
+void vrb_delegation_end(struct vrb_qp *qp);
+void vrb_delegation_hand_over(struct vrb_qp *qp);
+
+/*
  * Is the state up to date here, with no request unanswered and no message in progress? Takes the
  * state back if the process that had it has died.
  */

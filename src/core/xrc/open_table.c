@@ -239,7 +239,7 @@ static void bring_home(struct vrb_qp *qp)
 		}
 		if (settled) {
 			qp->xrc.migrating = VRB_HOME_LEFT;
-			vrb_delegation_free(qp);
+			vrb_delegation_end(qp);
 			vrb_transmit(qp, now);
 		}
 		lock_release(&qp->lock);
@@ -302,6 +302,16 @@ static void send_openers(struct vrb_qp *qp, int slot)
 	} while (others.n);
 }
 
+/* The requests that wait here, and those that have arrived, but were not read. */
+static void hand_over(struct vrb_qp *qp)
+{
+	lock_acquire(&qp->lock);
+	qp->xrc.migrating = VRB_HOME_MOVED;
+	vrb_delegation_hand_over(qp);
+	lock_release(&qp->lock);
+	vrb_poll_arrived();
+}
+
 static bool has_openers(struct vrb_qp *qp)
 {
 	bool any;
@@ -333,6 +343,7 @@ static bool move_home(struct vrb_qp *qp, uint8_t *state)
 			break;
 	}
 	if (moved) {
+		hand_over(qp);
 		log_info(LOG_CORE, "QP 0x%x has moved to the process in slot %d", qp->wq.qpn,
 			 successor.slot);
 		send_openers(qp, successor.slot);
