@@ -20,6 +20,7 @@
 enum {
 	BUCKETS = 2048,
 	ENTRIES = 64,		/* entries per bucket */
+	PLACES = ENTRIES - 1,	/* for services; the last one is the bucket's reach */
 	FILE_SIZE = BUCKETS * ENTRIES * 64,
 	PORT_MASK = 0xffff,
 	FIRST_PORT = 32768,	/* Linux's default */
@@ -50,11 +51,18 @@ struct entry {
 };
 static_assert(sizeof(struct entry) == 64, "entry of the services file, docs/HOST.md");
 
+/*
+ * An entry that finds no place in its service's bucket is in one of the next.  How many of them may
+ * have one is the bucket's reach.  Only a binding changes it.
+ */
 struct bucket {
 	struct entry entry[ENTRIES];
 };
 
-/* Private copy of an entry of this process, so that its requests need no system call. */
+/*
+ * Private copy of an entry of this process, so that its requests need no system call, unless the
+ * entry is in another bucket than its service's.
+ */
 struct own_service {
 	struct own_service *next;
 	uint32_t at;
@@ -180,11 +188,48 @@ static int write_entry(struct host *h, uint32_t at, const struct entry *e)
 	return put < 0 ? errno : ENOSPC;
 }
 
-static uint32_t bucket_of(const struct host *h, uint64_t service_id)
+/* No process has this incarnation: an entry with it is a reach, in place of the service id. */
+static const uint64_t REACH = UINT64_MAX;
+
+static uint32_t reach_of(const struct bucket *b)
 {
-	uint64_t v = (service_id ^ h->self.netns << 20) * 0x9e3779b97f4a7c15ull;
+	const struct entry *e = &b->entry[PLACES];
+
+	return e->incarnation == REACH ? (uint32_t)min(e->service_id, (uint64_t)BUCKETS - 1) : 0;
+}
+
+static int write_reach(struct host *h, uint32_t n, uint32_t reach)
+{
+	const struct entry e = { .incarnation = reach ? REACH : 0, .service_id = reach };
+
+	return write_entry(h, n * ENTRIES + PLACES, &e);
+}
+
+static uint32_t next_bucket(uint32_t n)
+{
+	return (n + 1) % BUCKETS;
+}
+
+static uint32_t hash(uint64_t netns, uint64_t service_id)
+{
+	uint64_t v = (service_id ^ netns << 20) * 0x9e3779b97f4a7c15ull;
 
 	return (uint32_t)(v >> 32) % BUCKETS;
+}
+
+static uint32_t bucket_of(const struct host *h, uint64_t service_id)
+{
+	return hash(h->self.netns, service_id);
+}
+
+/* True if entries that belong to bucket n are in this one. */
+static bool has_entries_of(const struct bucket *b, uint32_t n)
+{
+	for (unsigned int i = 0; i < PLACES; i++)
+		if (b->entry[i].incarnation &&
+		    hash(b->entry[i].netns, b->entry[i].service_id) == n)
+			return true;
+	return false;
 }
 
 /* True if the entry's process is alive and in this network namespace. */
@@ -217,8 +262,8 @@ static int conflict(const struct entry *mine, const struct entry *other)
 }
 
 /* Checks against all entries of the bucket except `self`. */
-static int check_port(struct host *h, const struct bucket *b, const struct entry *mine,
-		      unsigned int self)
+static int check_bucket(struct host *h, const struct bucket *b, const struct entry *mine,
+			unsigned int self)
 {
 	for (unsigned int i = 0; i < ENTRIES; i++) {
 		int err = 0;
@@ -232,35 +277,85 @@ static int check_port(struct host *h, const struct bucket *b, const struct entry
 	return 0;
 }
 
-/* Returns the index of a free entry, or of a dead process's; ENTRIES if there is none. */
-static unsigned int find_place(struct host *h, const struct bucket *b)
+/* Checks against all entries of the service except the one at `self`. */
+static int check_port(struct host *h, const struct entry *mine, uint32_t self)
 {
-	for (unsigned int i = 0; i < ENTRIES; i++)
-		if (!b->entry[i].incarnation)
-			return i;
-	for (unsigned int i = 0; i < ENTRIES; i++)
-		if (h->shared && !host_alive(h, b->entry[i].slot, b->entry[i].incarnation))
-			return i;
-	return ENTRIES;
+	uint32_t n = bucket_of(h, mine->service_id), reach = 0, i;
+	struct bucket b;
+	int err = 0;
+
+	for (i = 0; i <= reach && !err; i++, n = next_bucket(n)) {
+		read_bucket(h, n, &b);
+		reach = i ? reach : reach_of(&b);
+		err = check_bucket(h, &b, mine, n == self / ENTRIES ? self % ENTRIES : ENTRIES);
+	}
+	return err;
 }
 
-/* Must hold the table lock. */
-static int bind_port(struct host *h, const struct entry *mine, uint32_t *at)
+/* Returns the index of a free entry, or of a dead process's; PLACES if there is none. */
+static unsigned int find_place(struct host *h, const struct bucket *b)
 {
-	uint32_t n = bucket_of(h, mine->service_id);
+	for (unsigned int i = 0; i < PLACES; i++)
+		if (!b->entry[i].incarnation)
+			return i;
+	for (unsigned int i = 0; i < PLACES; i++)
+		if (h->shared && b->entry[i].incarnation != h->incarnation &&
+		    !host_alive(h, b->entry[i].slot, b->entry[i].incarnation))
+			return i;
+	return PLACES;
+}
+
+/* The buckets that may have entries of a service, while one of them gets another. */
+struct search {
+	uint32_t home, reach;
+	uint32_t used;   /* the last one that has entries of the home bucket */
+	uint32_t needed; /* the one with a free place; BUCKETS: none so far */
+	uint32_t at;     /* the place */
+};
+
+/* Returns 0, or the error of a conflict. */
+static int look_into(struct host *h, struct search *s, uint32_t i, const struct entry *mine)
+{
+	uint32_t n = (s->home + i) % BUCKETS;
+	unsigned int place = PLACES;
 	struct bucket b;
-	unsigned int place;
-	int err;
+	int err = 0;
 
 	read_bucket(h, n, &b);
-	err = check_port(h, &b, mine, ENTRIES);
-	if (err)
-		return err;
-	place = find_place(h, &b);
-	if (place == ENTRIES)
+	if (!i)
+		s->reach = reach_of(&b);
+	if (i <= s->reach)
+		err = check_bucket(h, &b, mine, ENTRIES);
+	if (i && i <= s->reach && has_entries_of(&b, s->home))
+		s->used = i;
+	if (!err && s->needed == BUCKETS)
+		place = find_place(h, &b);
+	if (place < PLACES) {
+		s->needed = i;
+		s->at = n * ENTRIES + place;
+	}
+	return err;
+}
+
+/* Must hold the table lock.  A reader that knows only the old reach misses the new entry only. */
+static int bind_port(struct host *h, const struct entry *mine, uint32_t *at)
+{
+	struct search s = { .home = bucket_of(h, mine->service_id), .needed = BUCKETS };
+	uint32_t reach, i;
+	int err = 0;
+
+	for (i = 0; i <= s.reach || (s.needed == BUCKETS && i < BUCKETS); i++) {
+		err = look_into(h, &s, i, mine);
+		if (err)
+			return err;
+	}
+	if (s.needed == BUCKETS)
 		return ENOBUFS;
-	*at = n * ENTRIES + place;
-	return write_entry(h, *at, mine);
+	reach = max(s.used, s.needed);
+	if (reach != s.reach)
+		err = write_reach(h, s.home, reach);
+	*at = s.at;
+	return err ? err : write_entry(h, *at, mine);
 }
 
 /* Reads it at most once a second: opening the file is the most expensive part of a binding. */
@@ -304,7 +399,7 @@ static int bind_any_port(struct host *h, struct entry *mine, uint32_t *at)
 			mine->flags |= REUSE;
 			err = write_entry(h, *at, mine);
 		}
-		if (err != EADDRINUSE && err != EADDRNOTAVAIL && err != ENOBUFS)
+		if (err != EADDRINUSE && err != EADDRNOTAVAIL)
 			return err;
 	}
 	return EADDRNOTAVAIL;
@@ -366,34 +461,36 @@ int host_service_bind(struct host *h, struct host_service *s, uint32_t *at)
 }
 
 /* The entry belongs to this process, so no other process changes it. */
-static bool read_own(struct host *h, uint32_t at, struct bucket *b)
+static bool read_own(struct host *h, uint32_t at, struct entry *e)
 {
+	struct bucket b;
+
 	if (at / ENTRIES >= BUCKETS)
 		return false;
-	read_bucket(h, at / ENTRIES, b);
-	return b->entry[at % ENTRIES].incarnation == h->incarnation;
+	read_bucket(h, at / ENTRIES, &b);
+	*e = b.entry[at % ENTRIES];
+	return e->incarnation == h->incarnation;
 }
 
 /* Changes the flags of an entry of this process. */
 static int set_flags(struct host *h, uint32_t at, uint8_t clear, uint8_t set)
 {
-	struct bucket b;
-	struct entry *mine = &b.entry[at % ENTRIES];
+	struct entry mine;
 	int err = begin_change(h);
 
 	if (err)
 		return err;
-	if (!read_own(h, at, &b)) {
+	if (!read_own(h, at, &mine)) {
 		err = EINVAL;
 	} else {
-		mine->flags &= (uint8_t)~clear;
-		mine->flags |= set;
+		mine.flags &= (uint8_t)~clear;
+		mine.flags |= set;
 		if (set & LISTENS)
-			err = check_port(h, &b, mine, at % ENTRIES);
+			err = check_port(h, &mine, at);
 		if (!err)
-			err = write_entry(h, at, mine);
+			err = write_entry(h, at, &mine);
 		if (!err)
-			keep_own(&h->services, at, mine);
+			keep_own(&h->services, at, &mine);
 	}
 	end_change(h);
 	return err;
@@ -411,15 +508,14 @@ int host_service_only_family(struct host *h, uint32_t at, bool only)
 
 void host_service_end_listening(struct host *h, uint32_t at)
 {
-	struct bucket b;
-	struct entry *mine = &b.entry[at % ENTRIES];
+	struct entry mine;
 
 	/* Without the table lock, as below: the entry conflicts with fewer than before. */
 	lock_acquire(&h->lock);
-	if (!open_store(h) && read_own(h, at, &b)) {
-		mine->flags = (mine->flags & ONLY_FAMILY) | ENDED;
-		if (!write_entry(h, at, mine))
-			keep_own(&h->services, at, mine);
+	if (!open_store(h) && read_own(h, at, &mine)) {
+		mine.flags = (mine.flags & ONLY_FAMILY) | ENDED;
+		if (!write_entry(h, at, &mine))
+			keep_own(&h->services, at, &mine);
 	}
 	lock_release(&h->lock);
 }
@@ -427,12 +523,12 @@ void host_service_end_listening(struct host *h, uint32_t at)
 void host_service_unbind(struct host *h, uint32_t at)
 {
 	static const struct entry none;
-	struct bucket b;
+	struct entry mine;
 
 	/* Clearing an own entry needs no lock: a reader sees it or does not. */
 	lock_acquire(&h->lock);
 	if (at / ENTRIES < BUCKETS && !open_store(h) &&
-	    (drop_own(&h->services, at) || read_own(h, at, &b)))
+	    (drop_own(&h->services, at) || read_own(h, at, &mine)))
 		write_entry(h, at, &none);
 	lock_release(&h->lock);
 }
@@ -467,34 +563,57 @@ static const struct entry *find_here(const struct host *h, const struct wanted *
 	return o ? &o->entry : NULL;
 }
 
-static const struct entry *find_in(struct host *h, const struct bucket *b, const struct wanted *w)
+static bool find_in(struct host *h, const struct bucket *b, const struct wanted *w,
+		    struct entry *out)
 {
-	for (unsigned int i = 0; i < ENTRIES; i++)
-		if (takes(&b->entry[i], w) && counts(h, &b->entry[i], w->service_id))
-			return &b->entry[i];
-	return NULL;
+	for (unsigned int i = 0; i < ENTRIES; i++) {
+		if (!takes(&b->entry[i], w) || !counts(h, &b->entry[i], w->service_id))
+			continue;
+		*out = b->entry[i];
+		return true;
+	}
+	return false;
+}
+
+/* Looks for one that listens, or else for one that did. */
+static bool find_listed(struct host *h, const struct wanted *w, struct entry *out)
+{
+	uint32_t n = bucket_of(h, w->service_id), reach = 0, i;
+	struct wanted past = *w;
+	struct entry last;
+	bool any = false;
+	struct bucket b;
+
+	past.flag = ENDED;
+	for (i = 0; i <= reach; i++, n = next_bucket(n)) {
+		read_bucket(h, n, &b);
+		reach = i ? reach : reach_of(&b);
+		if (find_in(h, &b, w, out))
+			return true;
+		any = any || find_in(h, &b, &past, &last);
+	}
+	if (any)
+		*out = last;
+	return any;
 }
 
 bool host_service_find(struct host *h, uint64_t service_id, const struct net_addr *addr,
 		       uint32_t ifindex, uint8_t family, int *slot, uint64_t *incarnation)
 {
-	struct wanted w = { service_id, addr, ifindex, family, LISTENS };
-	const struct entry *found;
-	struct bucket b;
+	const struct wanted w = { service_id, addr, ifindex, family, LISTENS };
+	const struct entry *here;
+	struct entry found;
+	bool any;
 
 	lock_acquire(&h->lock);
-	found = find_here(h, &w);
-	if (!found && !open_store(h)) {
-		read_bucket(h, bucket_of(h, service_id), &b);
-		found = find_in(h, &b, &w);
-		w.flag = ENDED;
-		if (!found)
-			found = find_in(h, &b, &w);
-	}
-	if (found) {
-		*slot = h->shared ? found->slot : HOST_NO_SLOT;
-		*incarnation = found->incarnation;
+	here = find_here(h, &w);
+	if (here)
+		found = *here;
+	any = here || (!open_store(h) && find_listed(h, &w, &found));
+	if (any) {
+		*slot = h->shared ? found.slot : HOST_NO_SLOT;
+		*incarnation = found.incarnation;
 	}
 	lock_release(&h->lock);
-	return found;
+	return any;
 }

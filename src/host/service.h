@@ -34,8 +34,8 @@ struct host_service {
 /*
  * Binds; port 0 selects a free one. Returns 0 and the position of the entry; EADDRINUSE: the same
  * address is bound; EADDRNOTAVAIL: an overlapping address is bound, one of the two being "any", or
- * no port is free; ENOBUFS: too many share the port; EBUSY: another process holds the table's lock
- * and makes no progress; or the error of the file.
+ * no port is free; ENOBUFS: the table is full; EBUSY: another process holds the table's lock and
+ * makes no progress; or the error of the file.
  */
 int host_service_bind(struct host *h, struct host_service *s, uint32_t *at);
 

@@ -163,7 +163,7 @@ struct vrb_binding;
 
 /*
  * Binds like rdma_bind_addr(). Returns 0, EADDRINUSE (the same address), EADDRNOTAVAIL (one of the
- * two is "any", or no port is free), ENOMEM, ENOBUFS (too many share the port), EBUSY (another
+ * two is "any", or no port is free), ENOMEM, ENOBUFS (the host's table is full), EBUSY (another
  * process holds the host's table and makes no progress).
  */
 int vrb_mad_bind(struct vrb_mad *m, struct vrb_service *want, struct vrb_binding **out);

@@ -105,14 +105,16 @@ static void beside_tcp(void)
 	close(fd);
 }
 
+enum { SHARED = 100 };
+
 /* A port is shared if all ids request it; a listener needs it alone. */
 static void shared(void)
 {
 	struct sockaddr_storage a = world_addr("0.0.0.0", 0);
-	struct rdma_cm_id *id[2];
+	struct rdma_cm_id *id[SHARED];
 	int on = 1;
 
-	for (int i = 0; i < 2; i++) {
+	for (int i = 0; i < SHARED; i++) {
 		id[i] = world_id(ch, RDMA_PS_TCP);
 		CHECK_EQ(rdma_set_option(id[i], RDMA_OPTION_ID, RDMA_OPTION_ID_REUSEADDR, &on,
 					 sizeof(on)),
@@ -120,10 +122,12 @@ static void shared(void)
 		CHECK_EQ(rdma_bind_addr(id[i], (struct sockaddr *)&a), 0);
 		a = world_addr("0.0.0.0", port_of(id[0]));
 	}
-	CHECK_FAILS(rdma_listen(id[1], 0), EADDRNOTAVAIL);
-	CHECK_EQ(rdma_destroy_id(id[0]), 0);
-	CHECK_EQ(rdma_listen(id[1], 0), 0);
-	CHECK_EQ(rdma_destroy_id(id[1]), 0);
+	for (int i = 0; i < SHARED - 1; i++) {
+		CHECK_FAILS(rdma_listen(id[i + 1], 0), EADDRNOTAVAIL);
+		CHECK_EQ(rdma_destroy_id(id[i]), 0);
+	}
+	CHECK_EQ(rdma_listen(id[SHARED - 1], 0), 0);
+	CHECK_EQ(rdma_destroy_id(id[SHARED - 1]), 0);
 }
 
 static void refused(void)

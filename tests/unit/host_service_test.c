@@ -254,24 +254,40 @@ static void any_port(void **state)
 	host_leave(a);
 }
 
-/* As many listeners share a port as a bucket holds; others still find room. */
-static void full_bucket(void **state)
+enum { CROWD = 300 }; /* several buckets */
+
+/* More ids share a port than a bucket holds; those beyond it count, are found, and make room. */
+static void crowded_port(void **state)
 {
-	struct host *a = join();
+	struct host *h[2] = { join(), join() };
 	const struct net_addr one = v4(1);
-	struct host_service s = service(TCP(9), &one, 4);
-	unsigned int n = 0;
-	uint32_t at;
-	int err;
+	struct host_service s = service(TCP(9), &one, 4), alone = s;
+	struct host_service other = service(TCP(10), &one, 4);
+	uint32_t at[CROWD], last;
+	int i;
 
 	s.reuse = true;
-	while (!(err = host_service_bind(a, &s, &at)))
-		n++;
-	assert_int_equal(err, ENOBUFS);
-	assert_int_equal(n, 64);
-	s.service_id = TCP(10);
-	assert_int_equal(host_service_bind(a, &s, &at), 0);
-	host_leave(a);
+	for (i = 0; i < CROWD; i++)
+		assert_int_equal(host_service_bind(h[i % 2], &s, &at[i]), 0);
+	assert_int_equal(host_service_bind(h[0], &other, &last), 0);
+	for (i = 0; i < CROWD - 1; i++) {
+		assert_int_equal(host_service_listen(h[i % 2], at[i]), EADDRINUSE);
+		host_service_unbind(h[i % 2], at[i]);
+	}
+	/* The last one is alone now, far from the port's own bucket. */
+	assert_int_equal(host_service_bind(h[0], &alone, &last), EADDRINUSE);
+	assert_true(finds(h[0], TCP(9), &one, 4, NULL));
+	assert_int_equal(host_service_listen(h[i % 2], at[i]), 0);
+	assert_true(finds(h[0], TCP(9), &one, 4, h[i % 2]));
+	assert_true(finds(h[1], TCP(9), &one, 4, h[i % 2]));
+	host_service_end_listening(h[i % 2], at[i]);
+	assert_int_equal(host_service_bind(h[0], &alone, &last), 0);
+	assert_true(finds(h[0], TCP(9), &one, 4, h[i % 2]));
+	assert_int_equal(host_service_listen(h[0], last), 0);
+	assert_true(finds(h[1], TCP(9), &one, 4, h[0]));
+	host_service_unbind(h[i % 2], at[i]);
+	host_leave(h[0]);
+	host_leave(h[1]);
 }
 
 static void services_of_dead_processes_are_removed(void **state)
@@ -414,7 +430,7 @@ int main(void)
 		IN_DIR(only_family_after_binding),
 		IN_DIR(listening_ends_sharing),
 		IN_DIR(any_port),
-		IN_DIR(full_bucket),
+		IN_DIR(crowded_port),
 		IN_DIR(services_of_dead_processes_are_removed),
 		IN_DIR(noise),
 		IN_DIR(in_private_mode),
