@@ -149,6 +149,8 @@ void addr_to_ip(struct sockaddr_storage *out, const struct sockaddr *a, uint32_t
 	}
 	memset(out, 0, sizeof(*out));
 	memcpy(out, a, addr_len(a));
+	if (addr_needs_scope(a) && !addr_scope(a))
+		((struct sockaddr_in6 *)(void *)out)->sin6_scope_id = scope;
 }
 
 void addr_set_gid(struct sockaddr_storage *a, const struct net_addr *gid, uint32_t scope)

@@ -47,8 +47,8 @@ void addr_from_gid(struct sockaddr_storage *a, const struct net_addr *gid, uint1
 		   uint32_t scope);
 
 /*
- * The same address for the kernel, which routes by IP.  AF_IB: scope 0 means the scope of the
- * address.
+ * The same address for the kernel, which routes by IP.  scope applies to an address that needs one
+ * and has none.
  */
 void addr_to_ip(struct sockaddr_storage *out, const struct sockaddr *a, uint32_t scope);
 

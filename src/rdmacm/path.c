@@ -119,13 +119,14 @@ static int set_state(struct cma_id *id, enum id_state state)
 
 /* ---- Binding ---- */
 
+static bool lacks_interface(const struct sockaddr *addr)
+{
+	return addr_needs_scope(addr) && !addr_scope(addr);
+}
+
 static int check_addr(const struct sockaddr *addr)
 {
-	if (!addr)
-		return EINVAL;
-	if (!addr_len(addr))
-		return EINVAL;
-	return addr_needs_scope(addr) && !addr_scope(addr) ? EINVAL : 0;
+	return !addr || !addr_len(addr) || lacks_interface(addr) ? EINVAL : 0;
 }
 
 static int bind_device(struct cma_id *id, const struct sockaddr *addr)
@@ -222,6 +223,21 @@ static void set_dst(struct cma_id *id, const struct sockaddr *dst)
 	cma_unlock();
 }
 
+/*
+ * As Linux, which takes the interface of a link-local destination from the id's own address if it
+ * has one.
+ */
+static int check_dst(const struct cma_id *id, const struct sockaddr *src,
+		     const struct sockaddr *dst)
+{
+	bool from = id->path.place.dev ||
+		    (id->state == ID_IDLE && src && addr_len(src) && !addr_is_wildcard(src));
+
+	if (!dst || !addr_len(dst))
+		return EINVAL;
+	return lacks_interface(dst) && !from ? EINVAL : 0;
+}
+
 /* An unbound id is bound to the given source, or to the wildcard of the destination's family. */
 static int bind_source(struct cma_id *id, const struct sockaddr *src, const struct sockaddr *dst)
 {
@@ -254,6 +270,17 @@ static int find_route(struct cma_id *id, struct route *route)
 			    route);
 }
 
+/* All of 127/8 is this host, but its loopback interface may have 127.0.0.1 only. */
+static struct net_addr gid_of_dst(const struct sockaddr *dst)
+{
+	static const struct net_addr loopback = { { [10] = 0xff, 0xff, IN_LOOPBACKNET, 0, 0, 1 } };
+	struct net_addr gid = addr_gid(dst);
+	bool is_other = net_is_ipv4(&gid) && gid.raw[12] == IN_LOOPBACKNET &&
+			!net_addr_equal(&gid, &loopback);
+
+	return is_other && !is_ours(&gid) ? loopback : gid;
+}
+
 /* Returns 0, or an errno value for the event's status. */
 static int take_route(struct cma_id *id, const struct route *route)
 {
@@ -269,7 +296,7 @@ static int take_route(struct cma_id *id, const struct route *route)
 			return err == EADDRNOTAVAIL ? ENODEV : err;
 		id->path.src = route->src;
 	}
-	id->path.dst = addr_gid(&id->pub.route.addr.dst_addr);
+	id->path.dst = gid_of_dst(&id->pub.route.addr.dst_addr);
 	id->path.hop_limit = route->hop_limit;
 	return 0;
 }
@@ -287,7 +314,7 @@ static int resolve(struct cma_id *id, const struct sockaddr *src, const struct s
 		   int timeout_ms)
 {
 	struct route route;
-	int err = check_addr(dst);
+	int err = check_dst(id, src, dst);
 
 	if (!err)
 		err = bind_source(id, src, dst);

@@ -72,6 +72,62 @@ static void wildcard(void)
 	CHECK_EQ(rdma_destroy_id(id), 0);
 }
 
+/*
+ * Every address of 127/8 is this host.  The loopback device has a GID for 127.0.0.1; for another
+ * one if its interface has that address, too.
+ */
+static void loopback_network(const char *address, const char *gid)
+{
+	static const char *const bound[] = { LOOPBACK, "127.0.0.9", "0.0.0.0" };
+	struct sockaddr_storage from = world_addr(gid, 0);
+
+	for (size_t i = 0; i < sizeof(bound) / sizeof(bound[0]); i++) {
+		struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_TCP, bound[i]),
+				  *id = world_route(ch, listener, address);
+		struct rdma_conn_param param = { .qp_num = 0x77 };
+		struct sockaddr_storage to = world_addr(address, 0);
+		struct rdma_cm_event *e;
+		struct rdma_cm_id *child;
+
+		CHECK_EQ(id->route.addr.dst_sin.sin_addr.s_addr,
+			 ((struct sockaddr_in *)&to)->sin_addr.s_addr);
+		CHECK_MEM(id->route.path_rec->dgid.raw + 12,
+			  &((struct sockaddr_in *)&from)->sin_addr, 4);
+		CHECK_EQ(rdma_connect(id, &param), 0);
+		e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		child = e->id;
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+		param.qp_num = 0x78;
+		CHECK_EQ(rdma_accept(child, &param), 0);
+		world_expect(ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+		CHECK_EQ(rdma_destroy_id(id), 0);
+		CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_REJECTED, 28)), 0);
+		CHECK_EQ(rdma_destroy_id(child), 0);
+		CHECK_EQ(rdma_destroy_id(listener), 0);
+	}
+}
+
+static void datagrams_to_loopback_network(void)
+{
+	struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_UDP, "127.0.0.9"),
+			  *id = world_route(ch, listener, "127.255.0.1"), *child;
+	struct rdma_cm_event *e;
+
+	CHECK_EQ(rdma_connect(id, NULL), 0);
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	child = e->id;
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	world_qp(child);
+	CHECK_EQ(rdma_accept(child, NULL), 0);
+	e = world_event(ch, RDMA_CM_EVENT_ESTABLISHED, 0);
+	CHECK_EQ(e->param.ud.qp_num, child->qp->qp_num);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	rdma_destroy_qp(child);
+	CHECK_EQ(rdma_destroy_id(child), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+}
+
 static void refused(void)
 {
 	struct sockaddr_storage v4 = world_addr(LOOPBACK, 1), v6 = world_addr("::1", 1),
@@ -175,6 +231,53 @@ static void resolve_again(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/* lo has a second address of 127/8, which is a GID of its device. */
+static void second_loopback_address(void)
+{
+	CHECK_EQ(system("PATH=$PATH:/usr/sbin:/sbin; ip link set lo up &&"
+			" ip addr add 127.0.0.2/8 dev lo"),
+		 0);
+	ch = rdma_create_event_channel();
+	CHECK(ch);
+	loopback_network("127.0.0.2", "127.0.0.2");
+	loopback_network("127.0.0.3", LOOPBACK);
+	rdma_destroy_event_channel(ch);
+}
+
+/*
+ * A link-local destination needs no interface of its own if the id's source has one, bound before
+ * or given.
+ */
+static void interface_of_source(void)
+{
+	struct sockaddr_storage from, to = world_addr("fe80::77", 1);
+	struct rdma_cm_id *id;
+
+	if (system("PATH=$PATH:/usr/sbin:/sbin; ip link add vrbt0 type veth peer name vrbt1 &&"
+		   " ip link set vrbt0 up && ip link set vrbt1 up &&"
+		   " ip addr add fe80::77/64 dev vrbt0 nodad")) {
+		printf("left out: 1: no IPv6\n");
+		return;
+	}
+	from = world_addr("fe80::77%vrbt0", 0);
+	ch = rdma_create_event_channel();
+	CHECK(ch);
+	for (int bound = 0; bound < 2; bound++) {
+		id = world_id(ch, RDMA_PS_TCP);
+		if (bound)
+			CHECK_EQ(rdma_bind_addr(id, (struct sockaddr *)&from), 0);
+		CHECK_EQ(rdma_resolve_addr(id, bound ? NULL : (struct sockaddr *)&from,
+					   (struct sockaddr *)&to, WORLD_TIMEOUT_MS),
+			 0);
+		world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+		CHECK_MEM(&id->route.addr.addr.ibaddr.dgid, &id->route.addr.addr.ibaddr.sgid, 16);
+		CHECK_EQ(rdma_resolve_route(id, WORLD_TIMEOUT_MS), 0);
+		world_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+		CHECK_EQ(rdma_destroy_id(id), 0);
+	}
+	rdma_destroy_event_channel(ch);
+}
+
 static void in_own_network(void (*fn)(void))
 {
 	pid_t pid = fork();
@@ -192,10 +295,14 @@ static void in_own_network(void (*fn)(void))
 int main(void)
 {
 	in_own_network(resolve_again);
+	in_own_network(second_loopback_address);
+	in_own_network(interface_of_source);
 	ch = rdma_create_event_channel();
 	CHECK(ch);
 	resolved();
 	wildcard();
+	loopback_network("127.0.0.2", LOOPBACK);
+	datagrams_to_loopback_network();
 	refused();
 	no_device();
 	synchronous();
