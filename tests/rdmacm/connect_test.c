@@ -192,6 +192,73 @@ static void data(void)
 	pair_destroy(&p);
 }
 
+static void completed(struct rdma_cm_id *id, const void *context, enum ibv_wc_opcode opcode)
+{
+	struct ibv_wc wc;
+
+	CHECK_EQ(rdma_get_send_comp(id, &wc), 1);
+	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	CHECK_EQ(wc.opcode, opcode);
+	CHECK_EQ(wc.wr_id, (uintptr_t)context);
+}
+
+/* The calls of rdma_verbs.h for regions of the peer, and for several buffers. */
+static void wrapped_verbs(void)
+{
+	static char mine[16] = "0123456789abcde", theirs[16], in[16];
+	struct ibv_mr *own, *readable, *writable, *msgs;
+	struct ibv_sge part[2];
+	struct ibv_wc wc;
+	struct pair p;
+
+	pair_connect(&p, NULL);
+	CHECK((own = rdma_reg_msgs(p.id[0], mine, sizeof(mine))));
+	CHECK((readable = rdma_reg_read(p.id[1], theirs, sizeof(theirs))));
+	CHECK((writable = rdma_reg_write(p.id[1], theirs, sizeof(theirs))));
+	CHECK((msgs = rdma_reg_msgs(p.id[1], in, sizeof(in))));
+
+	CHECK_EQ(rdma_post_write(p.id[0], &p, mine, 8, own, 0, (uintptr_t)theirs, writable->rkey),
+		 0);
+	completed(p.id[0], &p, IBV_WC_RDMA_WRITE);
+	part[0] = (struct ibv_sge){ (uintptr_t)mine + 12, 4, own->lkey };
+	part[1] = (struct ibv_sge){ (uintptr_t)mine + 8, 4, own->lkey };
+	CHECK_EQ(rdma_post_writev(p.id[0], &p, part, 1, 0, (uintptr_t)theirs + 8, writable->rkey),
+		 0);
+	completed(p.id[0], &p, IBV_WC_RDMA_WRITE);
+	CHECK_MEM(theirs, "01234567cde", 12);
+
+	memset(mine, 0, sizeof(mine));
+	CHECK_EQ(rdma_post_read(p.id[0], mine, mine, 4, own, 0, (uintptr_t)theirs + 4,
+				readable->rkey),
+		 0);
+	completed(p.id[0], mine, IBV_WC_RDMA_READ);
+	CHECK_EQ(rdma_post_readv(p.id[0], mine, part + 1, 1, 0, (uintptr_t)theirs,
+				 readable->rkey),
+		 0);
+	completed(p.id[0], mine, IBV_WC_RDMA_READ);
+	CHECK_MEM(mine, "4567\0\0\0\0" "0123", 12);
+
+	part[0] = (struct ibv_sge){ (uintptr_t)in, sizeof(in), msgs->lkey };
+	CHECK_EQ(rdma_post_recvv(p.id[1], in, part, 1), 0);
+	part[0] = (struct ibv_sge){ (uintptr_t)mine + 8, 4, own->lkey };
+	CHECK_EQ(rdma_post_sendv(p.id[0], mine, part, 1, 0), 0);
+	completed(p.id[0], mine, IBV_WC_SEND);
+	CHECK_EQ(rdma_get_recv_comp(p.id[1], &wc), 1);
+	CHECK_EQ(wc.wr_id, (uintptr_t)in);
+	CHECK_EQ(wc.byte_len, 4);
+	CHECK_MEM(in, "0123", 4);
+
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(((struct sockaddr_in *)rdma_get_peer_addr(p.id[i]))->sin_port,
+			 rdma_get_src_port(p.id[1 - i]));
+	CHECK_EQ(rdma_dereg_mr(own), 0);
+	CHECK_EQ(rdma_dereg_mr(readable), 0);
+	CHECK_EQ(rdma_dereg_mr(writable), 0);
+	CHECK_EQ(rdma_dereg_mr(msgs), 0);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+}
+
 static void refused(void)
 {
 	struct pair p;
@@ -442,6 +509,7 @@ int main(void)
 	as_many_as_requested();
 	no_reads();
 	data();
+	wrapped_verbs();
 	refused();
 	accepted_again();
 	accepted_without_listener();
