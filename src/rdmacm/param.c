@@ -9,12 +9,18 @@
 
 enum { RETRIES = 7 };
 
+/* As rdma-core: other port spaces leave it to the program what its QP and its peer can do. */
+static bool is_checked(const struct cma_id *id)
+{
+	return id->pub.ps == RDMA_PS_TCP;
+}
+
 /* Number of READs and atomics; 0xff: as many as the device supports. */
-static int limit(uint8_t *asked, uint8_t device)
+static int limit(const struct cma_id *id, uint8_t *asked, uint8_t device)
 {
 	if (*asked == RDMA_MAX_RESP_RES)
 		*asked = device;
-	return *asked > device ? EINVAL : 0;
+	return *asked > device && is_checked(id) ? EINVAL : 0;
 }
 
 /* The id's own QP overrides what the program gives. */
@@ -54,9 +60,9 @@ static int complete(const struct cma_id *id, const struct rdma_conn_param *in, s
 	take_qp(id, &out->conn);
 	err = take_data(id, in, room, out);
 	if (!err && !id_is_datagram(id))
-		err = limit(&out->conn.responder_resources, dev->max_rd_atomic);
+		err = limit(id, &out->conn.responder_resources, dev->max_rd_atomic);
 	if (!err && !id_is_datagram(id))
-		err = limit(&out->conn.initiator_depth, dev->max_init_rd_atomic);
+		err = limit(id, &out->conn.initiator_depth, dev->max_init_rd_atomic);
 	return err;
 }
 
@@ -70,8 +76,7 @@ static const struct rdma_conn_param defaults = {
 int param_of_connect(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		     struct param *out)
 {
-	/* A SIDR_REQ contains no QP. */
-	if (!in && !id->pub.qp && !id_is_datagram(id))
+	if (!in && !id->pub.qp && is_checked(id))
 		return EINVAL;
 	out->conn = in ? *in : defaults;
 	return complete(id, in, room, out);

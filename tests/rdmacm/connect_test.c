@@ -452,6 +452,31 @@ static void connect_error(void)
 	pair_destroy(&p);
 }
 
+/*
+ * As with rdma-core, RDMA_PS_IB leaves the numbers of READs to the program and its QP: more than
+ * the device has can be offered, and the peer takes fewer.
+ */
+static void unchecked_resources(void)
+{
+	struct rdma_conn_param ask = { .responder_resources = 250, .initiator_depth = 251,
+				       .retry_count = 7 },
+			       answer = { .responder_resources = 1, .initiator_depth = 2 };
+	struct pair p;
+	struct rdma_cm_event *e = pair_request(&p, RDMA_PS_IB, &ask);
+
+	CHECK_EQ(e->param.conn.initiator_depth, 250);
+	CHECK_EQ(e->param.conn.responder_resources, 251);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	world_qp(p.id[1]);
+	CHECK_EQ(rdma_accept(p.id[1], &answer), 0);
+	world_expect(p.ch[0], RDMA_CM_EVENT_ESTABLISHED);
+	world_expect(p.ch[1], RDMA_CM_EVENT_ESTABLISHED);
+	CHECK_EQ(attr_of(p.id[0]->qp).max_rd_atomic, 1);
+	CHECK_EQ(attr_of(p.id[0]->qp).max_dest_rd_atomic, 2);
+	pair_disconnect(&p);
+	pair_destroy(&p);
+}
+
 /* Calls in states in which they must fail. */
 static void wrong_calls(void)
 {
@@ -519,6 +544,7 @@ int main(void)
 	simultaneous_disconnect();
 	listener_destroyed();
 	connect_error();
+	unchecked_resources();
 	wrong_calls();
 	channel_destroyed();
 	return 0;
