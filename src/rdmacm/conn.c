@@ -280,9 +280,11 @@ static void on_disconnected(struct cma_id *id, const struct cm_event *ev)
 	event_raise(id, RDMA_CM_EVENT_DISCONNECTED, ev->status);
 }
 
+/* As Linux: what was rejected never was a connection of the program's that could leave timewait. */
 static void on_timewait_exit(struct cma_id *id, const struct cm_event *ev)
 {
-	event_raise(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	if (id->conn->cm.disconnected)
+		event_raise(id, RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
 }
 
 /* The peer's UD QP, from a SIDR_REP. */

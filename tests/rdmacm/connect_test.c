@@ -477,6 +477,54 @@ static void unchecked_resources(void)
 	pair_destroy(&p);
 }
 
+/*
+ * A connection that is rejected in the last moment leaves timewait without an event: as on Linux,
+ * only one that was disconnected has it.
+ */
+static void rejected_late(void)
+{
+	struct rdma_conn_param param = { .qp_num = 0x771 };
+	struct rdma_event_channel *ch[2] = { rdma_create_event_channel(),
+					     rdma_create_event_channel() };
+	struct rdma_cm_id *listener = world_listen(ch[1], RDMA_PS_TCP, LOOPBACK),
+			  *id[2] = { world_route(ch[0], listener, LOOPBACK),
+				     world_route(ch[0], listener, LOOPBACK) }, *child;
+	struct rdma_cm_event *e;
+
+	for (int i = 0; i < 2; i++) {
+		param.qp_num++;
+		CHECK_EQ(rdma_connect(id[i], &param), 0);
+		e = world_event(ch[1], RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		child = e->id;
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+		param.qp_num++;
+		CHECK_EQ(rdma_accept(child, &param), 0);
+		world_expect(ch[0], RDMA_CM_EVENT_CONNECT_RESPONSE);
+		if (i) {
+			CHECK_EQ(rdma_establish(id[i]), 0);
+			world_expect(ch[1], RDMA_CM_EVENT_ESTABLISHED);
+		}
+		CHECK_EQ(rdma_destroy_id(child), 0);
+		if (i) {
+			world_expect(ch[0], RDMA_CM_EVENT_DISCONNECTED);
+			CHECK_EQ(rdma_disconnect(id[i]), 0);
+		} else {
+			CHECK_EQ(rdma_ack_cm_event(world_event(ch[0], RDMA_CM_EVENT_REJECTED, 28)),
+				 0);
+		}
+	}
+	/* That of the first one would have come before. */
+	e = world_event(ch[0], RDMA_CM_EVENT_TIMEWAIT_EXIT, 0);
+	CHECK(e->id == id[1]);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	world_no_event(ch[0]);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(rdma_destroy_id(id[i]), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	for (int i = 0; i < 2; i++)
+		rdma_destroy_event_channel(ch[i]);
+}
+
 /* Calls in states in which they must fail. */
 static void wrong_calls(void)
 {
@@ -545,6 +593,7 @@ int main(void)
 	listener_destroyed();
 	connect_error();
 	unchecked_resources();
+	rejected_late();
 	wrong_calls();
 	channel_destroyed();
 	return 0;
