@@ -36,6 +36,11 @@
 enum {
 	MOST_PEERS = 4096, /* entries of the table of peers */
 	BATCH = 16,
+	/*
+	 * Packets that a call reads from the UDP socket: a flood must not hold it.  The service
+	 * thread reads what is left.
+	 */
+	MOST_READ = 256,
 };
 
 /* How long a queue pair number is relied on. */
@@ -187,19 +192,18 @@ static bool read_udp(struct rsocket *rs)
 {
 	uint8_t data[RS_UDP_HEADER_MAX + 2048];
 	struct sockaddr_storage from;
-	bool any = false;
-	ssize_t n;
+	int i;
 
-	for (;;) {
+	for (i = 0; i < MOST_READ; i++) {
 		socklen_t len = sizeof(from);
+		ssize_t n = recvfrom(rs->fd, data, sizeof(data), MSG_DONTWAIT,
+				     (struct sockaddr *)&from, &len);
 
-		n = recvfrom(rs->fd, data, sizeof(data), MSG_DONTWAIT, (struct sockaddr *)&from,
-			     &len);
 		if (n < 0)
-			return any;
-		any = true;
+			break;
 		take_udp(rs, &from, data, (size_t)n);
 	}
+	return i;
 }
 
 /*
@@ -232,14 +236,18 @@ static void take_receive(struct rsocket *rs, struct rs_port *p, const struct ibv
 	rs_port_post_receive(p, slot);
 }
 
+/*
+ * Takes what the CQ can hold at once: those that come meanwhile have an event if it is armed, and
+ * must not hold the call.
+ */
 static bool poll_port(struct rsocket *rs, struct rs_port *p)
 {
+	uint32_t most = p->in_slots + RS_PORT_OUT_SLOTS, taken = 0;
 	struct ibv_wc wc[BATCH];
-	bool any = false;
 	int n, i;
 
-	while ((n = ibv_poll_cq(p->cq, BATCH, wc)) > 0) {
-		any = true;
+	while (taken < most && (n = ibv_poll_cq(p->cq, BATCH, wc)) > 0) {
+		taken += (uint32_t)n;
 		for (i = 0; i < n; i++) {
 			if (wc[i].wr_id & RS_PORT_RECEIVE)
 				take_receive(rs, p, &wc[i]);
@@ -247,7 +255,7 @@ static bool poll_port(struct rsocket *rs, struct rs_port *p)
 				p->free_slot[p->free_slots++] = (uint16_t)wc[i].wr_id;
 		}
 	}
-	return any;
+	return taken;
 }
 
 static bool take_events(struct rs_port *p)

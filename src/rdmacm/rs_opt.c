@@ -56,10 +56,13 @@ static uint32_t doubled(int v)
 	return (uint32_t)min(max(v, LEAST_BUFFER / 2), MOST_BUFFER / 2) * 2;
 }
 
-/* True once the buffers exist: sizes cannot be changed any more. */
+/*
+ * True once the buffers exist: sizes cannot be changed any more.  Datagrams wait in a queue, whose
+ * limit can.
+ */
 static bool is_made(const struct rsocket *rs)
 {
-	return rs->stream.cq != NULL || rs->dgram;
+	return rs->stream.cq != NULL;
 }
 
 /* ---- SOL_SOCKET ---- */

@@ -5,6 +5,7 @@
  */
 #include <arpa/inet.h>
 #include <stdlib.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "../unit/place.h"
@@ -227,6 +228,115 @@ static void forged_datagrams(void)
 	CHECK_EQ(rclose(fd), 0);
 }
 
+/* ---- Buffers and floods ---- */
+
+enum {
+	BURST = 150, /* datagrams */
+	LARGE = 1000,
+};
+
+/* How many of a burst of datagrams arrive, with a receive buffer of some size; 0: the default. */
+static int burst(int rcvbuf)
+{
+	static char data[LARGE];
+	struct sockaddr_in a, b;
+	int fd[2] = { bound(&a), bound(&b) }, got = -1, n = 0;
+	socklen_t len = sizeof(got);
+
+	if (rcvbuf) {
+		CHECK_EQ(rsetsockopt(fd[1], SOL_SOCKET, SO_RCVBUF, &rcvbuf, sizeof(rcvbuf)), 0);
+		CHECK_EQ(rgetsockopt(fd[1], SOL_SOCKET, SO_RCVBUF, &got, &len), 0);
+		CHECK_EQ(got, 2 * rcvbuf);
+	}
+	/* Each learns the other's queue pair. */
+	CHECK_EQ(rsendto(fd[0], data, 1, 0, (struct sockaddr *)&b, sizeof(b)), 1);
+	CHECK_EQ(rrecv(fd[1], data, 1, 0), 1);
+	CHECK_EQ(rsendto(fd[1], data, 1, 0, (struct sockaddr *)&a, sizeof(a)), 1);
+	CHECK_EQ(rrecv(fd[0], data, 1, 0), 1);
+	for (int i = 0; i < BURST; i++)
+		CHECK_EQ(rsendto(fd[0], data, LARGE, 0, (struct sockaddr *)&b, sizeof(b)), LARGE);
+	while (n < BURST && rspair_poll(fd[1], POLLIN, rcvbuf ? WAIT_MS : 0)) {
+		CHECK_EQ(rrecv(fd[1], data, LARGE, 0), LARGE);
+		n++;
+	}
+	CHECK_EQ(rclose(fd[0]), 0);
+	CHECK_EQ(rclose(fd[1]), 0);
+	return n;
+}
+
+static void receive_buffer(void)
+{
+	CHECK(burst(0) < BURST);
+	CHECK_EQ(burst(1 << 20), BURST);
+}
+
+static int flooded = -1; /* the descriptor to which garbage comes without end */
+
+/* The library calls it, too.  The headers' recvfrom() has a parameter of another type. */
+__attribute__((visibility("default"))) ssize_t receive(int fd, void *buf, size_t n, int flags,
+						       struct sockaddr *from, socklen_t *len)
+	__asm__("recvfrom");
+
+ssize_t receive(int fd, void *buf, size_t n, int flags, struct sockaddr *from, socklen_t *len)
+{
+	struct sockaddr_storage a;
+
+	if (fd != flooded)
+		return syscall(SYS_recvfrom, fd, buf, n, flags, from, len);
+	a = world_addr(LOOPBACK, 1);
+	memcpy(from, &a, sizeof(struct sockaddr_in));
+	*len = sizeof(struct sockaddr_in);
+	memset(buf, 0, 1);
+	return 1;
+}
+
+static int (*poll_cq)(struct ibv_cq *cq, int most, struct ibv_wc *wc);
+static const struct ibv_cq *busy;
+
+/* Receives that failed come without end to the first CQ. */
+static int poll_busy_cq(struct ibv_cq *cq, int most, struct ibv_wc *wc)
+{
+	if (!busy)
+		busy = cq;
+	if (cq != busy)
+		return poll_cq(cq, most, wc);
+	for (int i = 0; i < most; i++)
+		wc[i] = (struct ibv_wc){ .wr_id = 1 << 16, .status = IBV_WC_GENERAL_ERR };
+	return most;
+}
+
+static void make_busy(bool on)
+{
+	struct ibv_context **list = rdma_get_devices(NULL);
+
+	for (int i = 0; list[i]; i++) {
+		if (on)
+			poll_cq = list[i]->ops.poll_cq;
+		list[i]->ops.poll_cq = on ? poll_busy_cq : poll_cq;
+	}
+	rdma_free_devices(list);
+}
+
+/* A flood of packets that are not for the program does not hold a call that may not wait. */
+static void floods(void)
+{
+	struct sockaddr_in at;
+	int fd = bound(&at);
+	char c;
+
+	flooded = fd;
+	CHECK_FAILS(rrecv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+	CHECK_EQ(rspair_poll(fd, POLLIN, 0), 0);
+	flooded = -1;
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	make_busy(true);
+	CHECK_FAILS(rrecv(fd, &c, 1, MSG_DONTWAIT), EAGAIN);
+	CHECK(busy);
+	CHECK_EQ(rspair_poll(fd, POLLIN, 0), 0);
+	make_busy(false);
+	CHECK_EQ(rclose(fd), 0);
+}
+
 static void addresses_of_one_interface(void)
 {
 	CHECK_EQ(system("PATH=$PATH:/usr/sbin:/sbin; ip link add vrbt0 type veth peer name vrbt1 &&"
@@ -253,5 +363,7 @@ int main(void)
 	peer_restarted();
 	forged_datagrams();
 	forged_by_queue_pair();
+	receive_buffer();
+	floods();
 	return 0;
 }
