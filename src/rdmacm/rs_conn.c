@@ -114,6 +114,23 @@ static int connection_failed(const struct rdma_cm_event *e)
 	return e->status < 0 ? -e->status : EIO;
 }
 
+/*
+ * Takes in what the peer sent before it disconnected.  It has the acknowledgements, but the
+ * completions may not be shown yet; those of a queue pair in ERR are.
+ */
+static int disconnected(struct rsocket *rs)
+{
+	/* The peer's RTU was lost, but for the peer the connection was open. */
+	if (rs->state == RS_ACCEPTING)
+		now_open(rs);
+	if (rs->state != RS_OPEN)
+		return rs->state == RS_CLOSED ? 0 : ECONNRESET;
+	rs_stream_stop(rs);
+	rs_closed(rs);
+	rs_stream_progress(rs);
+	return 0;
+}
+
 static int take_event(struct rsocket *rs, const struct rdma_cm_event *e)
 {
 	switch (e->event) {
@@ -133,16 +150,7 @@ static int take_event(struct rsocket *rs, const struct rdma_cm_event *e)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return ENODEV;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		if (rs->state != RS_OPEN)
-			return ECONNRESET;
-		/*
-		 * Takes in what the peer sent before it disconnected.  It has the acknowledgements,
-		 * but the completions may not be shown yet; those of a queue pair in ERR are.
-		 */
-		rs_stream_stop(rs);
-		rs_closed(rs);
-		rs_stream_progress(rs);
-		return 0;
+		return disconnected(rs);
 	default:
 		return 0;
 	}

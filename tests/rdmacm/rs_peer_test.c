@@ -535,6 +535,20 @@ static void exit_without_close(void)
 		between(recv_part, 0, shut_down_and_exit, 0);
 }
 
+/* A short connection whose RTU is lost ends before the passive side has seen it open. */
+static void send_part_and_close(int fd)
+{
+	CHECK_EQ(send_bytes(fd, PART), PART);
+}
+
+static void ended_early(void)
+{
+	client_faults = "cm RTU drop";
+	between(recv_part, 0, send_part_and_close, 0);
+	between(recv_part, 0, send_and_exit, 0);
+	client_faults = NULL;
+}
+
 int main(void)
 {
 	between(exchange, 0, exchange, 0);
@@ -551,5 +565,6 @@ int main(void)
 	}
 	close_in_turn();
 	exit_without_close();
+	ended_early();
 	return 0;
 }
