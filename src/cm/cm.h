@@ -38,6 +38,7 @@ enum {
 	CM_SOURCES = 256,
 	CM_FEW_REQUESTS = 32,
 	CM_ANSWERS = 64,
+	CM_DREQ_DATA = 32,
 };
 
 enum cm_state {
@@ -160,6 +161,7 @@ struct cm_conn {
 	uint8_t ack_timeout;		/* of our QP; also the length of timewait */
 	uint8_t life_time;		/* packet life time of the path; active only */
 	bool alternate_offered;		/* in the REQ; alternate paths are not supported */
+	uint8_t dreq_data[CM_DREQ_DATA];	/* cm_set_dreq_data(); else 0 */
 
 	/* Next retry of REQ, REP, DREQ or SIDR_REQ, or the end of timewait; ns. */
 	uint64_t deadline;
@@ -296,6 +298,13 @@ int cm_notify(struct cm *cm, struct cm_conn *c, uint64_t now);
  */
 int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void *info,
 	      size_t info_len, const void *data, size_t len, uint64_t now);
+
+/*
+ * The DREQ that ends the connection will have this private data: that of cm_disconnect() without
+ * data of its own, of cm_destroy(), and that sent for a process that dies.  Up to CM_DREQ_DATA
+ * bytes.
+ */
+int cm_set_dreq_data(struct cm *cm, struct cm_conn *c, const void *data, size_t len);
 
 /* Sends DREQ, or DREP after the peer's DREQ. */
 int cm_disconnect(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now);

@@ -111,7 +111,9 @@ void cm_send_drep(struct cm *cm, struct cm_conn *c, const void *data, size_t len
 	cm_send(cm, c, &m);
 }
 
-/* A DREQ starts a transaction of its own, on the passive side too. */
+/*
+ * A DREQ starts a transaction of its own, on the passive side too.  len 0: with the conn's data.
+ */
 struct cm_msg cm_format_dreq(const struct cm_conn *c, const void *data, size_t len)
 {
 	struct cm_msg m = { .type = CM_DREQ, .tid = c->local_id };
@@ -121,6 +123,8 @@ struct cm_msg cm_format_dreq(const struct cm_conn *c, const void *data, size_t l
 	m.dreq.remote_qpn = c->peer_qpn;
 	if (len)
 		memcpy(m.dreq.private_data, data, len);
+	else
+		memcpy(m.dreq.private_data, c->dreq_data, sizeof(c->dreq_data));
 	return m;
 }
 

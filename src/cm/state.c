@@ -12,6 +12,7 @@
 #include "util/compiler.h"
 
 #include <assert.h>
+#include <errno.h>
 
 enum {
 	DEFAULT_HALF_OPEN = 8192,
@@ -91,6 +92,15 @@ static void set_exit_mad(struct cm *cm, struct cm_conn *c)
 	} else {
 		cm->ops->exit_mad(cm->arg, c, &c->path, NULL);
 	}
+}
+
+int cm_set_dreq_data(struct cm *cm, struct cm_conn *c, const void *data, size_t len)
+{
+	if (len > sizeof(c->dreq_data))
+		return EINVAL;
+	memcpy(c->dreq_data, data, len);
+	set_exit_mad(cm, c);
+	return 0;
 }
 
 /* Clears the deadline: a state that has one sets it afterwards. */

@@ -275,9 +275,16 @@ static void on_unreachable(struct cma_id *id, const struct cm_event *ev)
 	event_raise(id, RDMA_CM_EVENT_UNREACHABLE, ev->status);
 }
 
+/* The private data of a DREQ is for rsockets only: as on Linux, the program does not get it. */
 static void on_disconnected(struct cma_id *id, const struct cm_event *ev)
 {
-	event_raise(id, RDMA_CM_EVENT_DISCONNECTED, ev->status);
+	struct event *e = event_new(id, RDMA_CM_EVENT_DISCONNECTED, ev->status);
+
+	if (!e)
+		return;
+	if (ev->msg && ev->msg->type == CM_DREQ)
+		memcpy(e->data, ev->msg->dreq.private_data, CM_DREQ_PRIVATE);
+	event_post(e);
 }
 
 /* As Linux: what was rejected never was a connection of the program's that could leave timewait. */

@@ -171,6 +171,14 @@ void id_end_conn(struct cma_id *id)
 	cm_destroy(&cma.engine, &conn->cm, qp1.now());
 }
 
+void id_set_dreq_data(struct cma_id *id, const void *data, size_t len)
+{
+	cma_lock();
+	if (id->conn)
+		cm_set_dreq_data(&cma.engine, &id->conn->cm, data, len);
+	cma_unlock();
+}
+
 /*
  * Requests that the program has fetched and may still accept, and those it has accepted, whose REP
  * may be lost: their peers are told to wait, because a repetition would find no listener and be

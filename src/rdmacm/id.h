@@ -156,6 +156,12 @@ int id_new_conn(struct cma_id *id);
 /* Ends the id's conn, and sends the peer the message that ends it.  Under the lock. */
 void id_end_conn(struct cma_id *id);
 
+/*
+ * What the DREQ that ends the id's connection has as private data.  The peer's event has it in
+ * struct event only, since rdma_cm shows none.  Takes the lock.
+ */
+void id_set_dreq_data(struct cma_id *id, const void *data, size_t len);
+
 /* Ends everything that needs no verb: conn, port, lookups.  Under the lock. */
 void id_shut(struct cma_id *id);
 

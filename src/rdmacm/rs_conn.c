@@ -14,6 +14,7 @@
 
 #include "rdmacm/rs_name.h"
 #include "rdmacm/addr.h"
+#include "rdmacm/event.h"
 #include "rdmacm/rs_wait.h"
 
 enum {
@@ -76,7 +77,7 @@ static int connect_id(struct rsocket *rs)
 static void now_open(struct rsocket *rs)
 {
 	rs->state = RS_OPEN;
-	rs->can_read = rs->can_write = true;
+	rs->can_read = rs->can_write = rs->was_open = true;
 	rs_stream_progress(rs);
 }
 
@@ -114,11 +115,20 @@ static int connection_failed(const struct rdma_cm_event *e)
 	return e->status < 0 ? -e->status : EIO;
 }
 
+/* The peer gave up what it had sent, and not all of that has arrived. */
+static bool was_reset(const struct rsocket *rs, struct rdma_cm_event *e)
+{
+	uint64_t sent;
+
+	return !rs->stream.complete && rs_reset_decode(to_event(e)->data, &sent) &&
+	       rs->stream.rx.total < sent;
+}
+
 /*
  * Takes in what the peer sent before it disconnected.  It has the acknowledgements, but the
  * completions may not be shown yet; those of a queue pair in ERR are.
  */
-static int disconnected(struct rsocket *rs)
+static int disconnected(struct rsocket *rs, struct rdma_cm_event *e)
 {
 	/* The peer's RTU was lost, but for the peer the connection was open. */
 	if (rs->state == RS_ACCEPTING)
@@ -128,10 +138,10 @@ static int disconnected(struct rsocket *rs)
 	rs_stream_stop(rs);
 	rs_closed(rs);
 	rs_stream_progress(rs);
-	return 0;
+	return was_reset(rs, e) ? ECONNRESET : 0;
 }
 
-static int take_event(struct rsocket *rs, const struct rdma_cm_event *e)
+static int take_event(struct rsocket *rs, struct rdma_cm_event *e)
 {
 	switch (e->event) {
 	case RDMA_CM_EVENT_ADDR_RESOLVED:
@@ -150,7 +160,7 @@ static int take_event(struct rsocket *rs, const struct rdma_cm_event *e)
 	case RDMA_CM_EVENT_DEVICE_REMOVAL:
 		return ENODEV;
 	case RDMA_CM_EVENT_DISCONNECTED:
-		return disconnected(rs);
+		return disconnected(rs, e);
 	default:
 		return 0;
 	}

@@ -94,7 +94,8 @@ static void child_event(struct rsocket *rs)
 		return;
 	rs_unwatch(rs);
 	rs->parent = NULL;
-	taken = enqueue(&parent->listen, state == RS_FAILED ? NULL : rs);
+	/* As with TCP, the program learns of a connection that has been reset already. */
+	taken = enqueue(&parent->listen, state == RS_FAILED && !rs->was_open ? NULL : rs);
 	if (!taken)
 		rs_put(rs);
 	rs_put(parent);

@@ -8,6 +8,7 @@
 
 #include <infiniband/ib.h>
 
+#include "rdmacm/id.h"
 #include "rdmacm/rs.h"
 #include "rdmacm/rs_config.h"
 #include "rdmacm/rs_conn.h"
@@ -149,6 +150,16 @@ void rs_put(struct rsocket *rs)
 
 /* ---- States ---- */
 
+static void announce_reset(struct rsocket *rs, uint64_t sent)
+{
+	uint8_t data[RS_RESET_LEN];
+
+	if (rs->state == RS_FAILED)
+		sent = RS_BROKEN;
+	rs_reset_encode(data, sent);
+	id_set_dreq_data(to_id(rs->id), data, sizeof(data));
+}
+
 void rs_fail(struct rsocket *rs, int error)
 {
 	bool was_open = rs->state == RS_OPEN;
@@ -158,9 +169,11 @@ void rs_fail(struct rsocket *rs, int error)
 	rs->state = RS_FAILED;
 	rs->can_read = rs->can_write = false;
 	rs->error = rs->so_error = error;
-	/* Tells the peer that no more data will be sent. */
-	if (was_open)
+	/* Tells the peer that no more data will be sent, and that this is not the stream's end. */
+	if (was_open) {
+		announce_reset(rs, RS_BROKEN);
 		rdma_disconnect(rs->id);
+	}
 	rs_wake(rs);
 }
 
@@ -413,6 +426,18 @@ CMA_EXPORT int rshutdown(int fd, int how)
 	return cma_result(err);
 }
 
+/*
+ * What was sent and has not arrived will not: the peer must not take its end for the stream's.  But
+ * all may have arrived, and the peer can tell, unless it was written to its mappings.
+ */
+static void give_up_sent(struct rsocket *rs)
+{
+	const struct rs_stream *s = &rs->stream;
+
+	if (s->cq && !rs->peer_gone && (s->lost || rs_stream_has_sent(s)))
+		announce_reset(rs, s->wrote ? RS_BROKEN : s->tx.total);
+}
+
 /* Afterwards the connection can be destroyed: sent data was acknowledged, or never will be. */
 static void finish_stream(struct rsocket *rs)
 {
@@ -432,6 +457,7 @@ static void end_close(struct rsocket **closing)
 	struct rsocket *rs = *closing;
 
 	pthread_mutex_lock(&rs->lock);
+	give_up_sent(rs);
 	rs_closed(rs);
 	rs_wake(rs);
 	pthread_mutex_unlock(&rs->lock);
@@ -489,6 +515,7 @@ static void flush(struct rsocket *rs)
 		return;
 	if (rs->stream.cq && !resets(rs) && now < exit_by)
 		rs_await(rs, NULL, all_arrived, false, (int)((exit_by - now) / VRB_MSEC));
+	give_up_sent(rs);
 	pthread_mutex_unlock(&rs->lock);
 }
 

@@ -535,6 +535,7 @@ void rs_stream_write(struct rsocket *rs, const uint8_t *buf, uint32_t n, const s
 		.wr.rdma = { .remote_addr = to->addr, .rkey = to->key },
 	};
 
+	rs->stream.wrote = true;
 	rs->stream.sq_free--;
 	send_bytes(rs, &iov, 0, n, &wr);
 }
@@ -545,10 +546,11 @@ static int take_ctrl(struct rsocket *rs, uint32_t what)
 {
 	switch (what) {
 	case RS_CTRL_DISCONNECT:
-		rs->peer_gone = true;
+		rs->peer_gone = rs->stream.complete = true;
 		rs_closed(rs);
 		return 0;
 	case RS_CTRL_SHUTDOWN:
+		rs->stream.complete = true;
 		rs->can_read = false;
 		if (!rs->can_write)
 			rs_closed(rs);
@@ -614,6 +616,7 @@ static uint32_t take_completions(struct rsocket *rs, const struct ibv_wc *wc, in
 		if (!receive)
 			take_sent(&rs->stream, wc[i].wr_id);
 		if (wc[i].status) {
+			rs->stream.lost |= wc[i].wr_id >> 32 == WORK_DATA;
 			take_failure(rs, &wc[i]);
 			continue;
 		}

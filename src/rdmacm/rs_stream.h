@@ -56,6 +56,10 @@ struct rs_stream {
 	int file; /* behind it; -1: none */
 	struct ibv_mr *ring_mr, *list_mr, *out_mr;
 
+	bool lost;     /* data of ours may not have arrived */
+	bool wrote;    /* has written to the peer's mappings by requests */
+	bool complete; /* the peer has announced that it sends no more */
+
 	struct list maps; /* struct rs_map.node */
 	struct list announce;
 };
@@ -135,10 +139,16 @@ void rs_stream_announce(struct rsocket *rs, uint32_t index, const struct rs_mapp
 /* Sends an empty message, as keepalive. */
 void rs_stream_ping(struct rsocket *rs);
 
+/* True if data we sent is outstanding. */
+static inline bool rs_stream_has_sent(const struct rs_stream *s)
+{
+	return s->sq_free != s->sq_size - RS_CTRL_SLOTS;
+}
+
 /* True if nothing we sent is outstanding. */
 static inline bool rs_stream_idle(const struct rs_stream *s)
 {
-	return s->sq_free == s->sq_size - RS_CTRL_SLOTS && s->slots_free == RS_CTRL_SLOTS;
+	return !rs_stream_has_sent(s) && s->slots_free == RS_CTRL_SLOTS;
 }
 
 #endif

@@ -32,6 +32,7 @@ int rs_rx_came(struct rs_rx *rx, uint32_t n)
 		return EPROTO;
 	rx->announced -= n;
 	rx->unread += n;
+	rx->total += n;
 	rx->came++;
 	return 0;
 }

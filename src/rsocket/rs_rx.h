@@ -25,6 +25,7 @@ struct rs_rx {
 	uint32_t unread, announced, freed;
 	uint32_t next_half;      /* offset of the half to announce next */
 	uint32_t entries, entry; /* size of the peer's list, and its next entry */
+	uint64_t total;          /* bytes that have come */
 	uint16_t queue;          /* number of posted receives */
 	uint16_t came;           /* messages that have consumed a receive */
 	uint16_t renew;          /* value of `came` at which new receives are granted */

@@ -41,4 +41,5 @@ void rs_tx_take(struct rs_tx *tx, uint32_t n, struct rs_region *to)
 	if (!r.length)
 		tx->entry = (tx->entry + 1) % RS_SGL_ENTRIES;
 	tx->sent++;
+	tx->total += n;
 }

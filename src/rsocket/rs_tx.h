@@ -21,6 +21,7 @@ struct rs_tx {
 	unsigned int entry; /* next entry to use */
 	uint16_t sent;      /* messages that consume a receive of the peer */
 	uint16_t limit;     /* highest permitted value of `sent` */
+	uint64_t total;     /* bytes of data sent */
 };
 
 /* Initializes it with the peer's connection data. */

@@ -125,3 +125,17 @@ void rs_mapping_decode(const uint8_t in[RS_IOMAP_LEN], struct rs_mapping *m)
 	memcpy(&m->offset, in, 8);
 	rs_sge_decode(in + 8, &m->to);
 }
+
+static const uint8_t reset_magic[16] = "rsockets: reset";
+
+void rs_reset_encode(uint8_t out[RS_RESET_LEN], uint64_t sent)
+{
+	memcpy(out, reset_magic, sizeof(reset_magic));
+	put_be64(out + sizeof(reset_magic), sent);
+}
+
+bool rs_reset_decode(const uint8_t in[RS_RESET_LEN], uint64_t *sent)
+{
+	*sent = get_be64(in + sizeof(reset_magic));
+	return !memcmp(in, reset_magic, sizeof(reset_magic));
+}

@@ -17,6 +17,7 @@ enum {
 	RS_SGE_LEN = 16,   /* one announced buffer */
 	RS_IOMAP_LEN = 24, /* one announced mapping */
 	RS_SGL_ENTRIES = 2,
+	RS_RESET_LEN = 24, /* private data of a DREQ */
 
 	RS_IMM_BITS = 29, /* bits of a message's argument */
 };
@@ -72,6 +73,17 @@ void rs_sge_encode(uint8_t out[RS_SGE_LEN], const struct rs_region *r, bool big_
 void rs_sge_decode(const uint8_t in[RS_SGE_LEN], struct rs_region *r);
 void rs_mapping_encode(uint8_t out[RS_IOMAP_LEN], const struct rs_mapping *m, bool big_endian);
 void rs_mapping_decode(const uint8_t in[RS_IOMAP_LEN], struct rs_mapping *m);
+
+/*
+ * Private data of the DREQ of a stream whose sender has given up: how many bytes it has sent, not
+ * all of which may have arrived; RS_BROKEN: the stream has failed.  The stock library's DREQs have
+ * no such data, and it ignores ours.
+ */
+#define RS_BROKEN UINT64_MAX
+void rs_reset_encode(uint8_t out[RS_RESET_LEN], uint64_t sent);
+
+/* Returns false if the data is something else. */
+bool rs_reset_decode(const uint8_t in[RS_RESET_LEN], uint64_t *sent);
 
 /* Immediate data, in host order. */
 static inline uint32_t rs_imm(enum rs_op op, uint32_t arg)

@@ -114,6 +114,8 @@ static void between(part_of_case server, int server_signal, part_of_case client,
 	close(pipes[0]);
 	close(pipes[1]);
 	join(pid, client_signal);
+	/* If the client has stopped it. */
+	kill(other, SIGCONT);
 	join(other, server_signal);
 }
 
@@ -549,6 +551,114 @@ static void ended_early(void)
 	client_faults = NULL;
 }
 
+/* ---- A stream whose end is lost ---- */
+
+enum {
+	IN_VAIN = 20,   /* bytes; each is a message */
+	ARRIVE_MOST = 10,
+};
+
+static void check_reset(int fd, size_t most)
+{
+	int err = 0;
+	socklen_t len = sizeof(err);
+	size_t got = 0;
+	ssize_t n;
+	uint8_t c;
+
+	while ((n = rrecv(fd, &c, 1, 0)) == 1)
+		CHECK_EQ(c, byte_at(got++));
+	CHECK_EQ(n, -1);
+	CHECK_EQ(errno, ECONNRESET);
+	CHECK(got <= most);
+	CHECK(rspair_poll(fd, POLLIN, 0) & POLLERR);
+	CHECK_EQ(rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len), 0);
+	CHECK_EQ(err, ECONNRESET);
+	CHECK_FAILS(rsend(fd, &c, 1, 0), ECONNRESET);
+}
+
+/* What arrives of a stream is right, and the peer's end is not taken for the stream's. */
+static void recv_until_reset(int fd)
+{
+	check_reset(fd, ARRIVE_MOST);
+}
+
+static void recv_until_failure(int fd)
+{
+	check_reset(fd, SIZE_MAX);
+}
+
+static int linger_s;
+
+static void send_in_vain(int fd)
+{
+	struct linger linger = { .l_onoff = 1, .l_linger = linger_s };
+
+	CHECK_EQ(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	for (size_t i = 0; i < IN_VAIN; i++) {
+		uint8_t c = byte_at(i);
+
+		CHECK_EQ(rsend(fd, &c, 1, 0), 1);
+	}
+}
+
+static void send_in_vain_and_exit(int fd)
+{
+	send_in_vain(fd);
+	exit(0);
+}
+
+static void send_until_failure(int fd)
+{
+	uint8_t c;
+	size_t i = 0;
+
+	do
+		c = byte_at(i++);
+	while (rsend(fd, &c, 1, 0) == 1);
+	CHECK_EQ(errno, EIO);
+}
+
+/* The peer goes on only when this process is gone. */
+static void send_to_stopped_and_exit(int fd)
+{
+	struct linger linger = { .l_onoff = 1 };
+
+	CHECK_EQ(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	CHECK_EQ(kill(other, SIGSTOP), 0);
+	CHECK_EQ(send_bytes(fd, PART), PART);
+	exit(0);
+}
+
+/* If all arrives, it was the stream's end, though the sender did not know. */
+static void recv_all_or_reset(int fd)
+{
+	ssize_t last;
+	size_t got = recv_bytes(fd, &last);
+
+	if (last) {
+		CHECK_EQ(errno, ECONNRESET);
+		CHECK(got < PART);
+	} else {
+		CHECK_EQ(got, PART);
+	}
+}
+
+static void lost_ends(void)
+{
+	client_faults = "message tx opcode WRITE nth 6.. drop; packet tx opcode WRITE nth 6.. drop";
+	for (linger_s = 0; linger_s < 2; linger_s++)
+		between(recv_until_reset, 0, send_in_vain, 0);
+	linger_s = 0;
+	between(recv_until_reset, 0, send_in_vain_and_exit, 0);
+	client_faults = "cm RTU drop; message tx opcode WRITE drop; packet tx opcode WRITE drop";
+	between(recv_until_reset, 0, send_in_vain_and_exit, 0);
+	client_faults = "completion tx nth 6 status RETRY_EXC_ERR";
+	between(recv_until_failure, 0, send_until_failure, 0);
+	client_faults = NULL;
+	between(recv_all_or_reset, 0, send_to_stopped_and_exit, 0);
+}
+
 int main(void)
 {
 	between(exchange, 0, exchange, 0);
@@ -566,5 +676,6 @@ int main(void)
 	close_in_turn();
 	exit_without_close();
 	ended_early();
+	lost_ends();
 	return 0;
 }

@@ -308,6 +308,25 @@ static void exit_mads(void **state)
 	}
 }
 
+/* The DREQ has the conn's data, whoever sends it. */
+static void data_of_dreq(void **state)
+{
+	static const uint8_t data[] = "not all has arrived";
+	struct cm_conn *c;
+
+	for (enum call last = DISCONNECT; last <= DESTROY; last += DESTROY - DISCONNECT) {
+		env_init(&e);
+		c = env_reach(&e, CM_ESTABLISHED);
+		assert_int_equal(cm_set_dreq_data(&e.cm, c, data, CM_DREQ_DATA + 1), EINVAL);
+		assert_int_equal(cm_set_dreq_data(&e.cm, c, data, sizeof(data)), 0);
+		assert_true(e.has_will);
+		assert_memory_equal(e.exit_mad.dreq.private_data, data, sizeof(data));
+		call(c, last);
+		assert_int_equal(e.sent[0].type, CM_DREQ);
+		assert_memory_equal(e.sent[0].dreq.private_data, data, sizeof(data));
+	}
+}
+
 static void check_rej(enum cm_state s, unsigned int about, unsigned int reason, uint32_t local,
 		      uint32_t remote)
 {
@@ -550,6 +569,7 @@ int main(void)
 		cmocka_unit_test(calls_in_states),
 		cmocka_unit_test(destruction_ends),
 		cmocka_unit_test(exit_mads),
+		cmocka_unit_test(data_of_dreq),
 		cmocka_unit_test(contents_of_rejs),
 		cmocka_unit_test(every_reason),
 		cmocka_unit_test(rej_without_a_remote_id),

@@ -151,13 +151,27 @@ static void ud_header(void **state)
 	assert_int_equal(rs_ud_decode(out, 24, &from), 0);
 }
 
+static void reset(void **state)
+{
+	uint8_t out[RS_RESET_LEN] = { 0 };
+	uint64_t sent;
+
+	assert_false(rs_reset_decode(out, &sent));
+	rs_reset_encode(out, 0x123456789abcull);
+	assert_true(rs_reset_decode(out, &sent));
+	assert_true(sent == 0x123456789abcull);
+	assert_int_equal(out[RS_RESET_LEN - 1], 0xbc);
+	out[0] ^= 1;
+	assert_false(rs_reset_decode(out, &sent));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(connection), cmocka_unit_test(bad_connection),
 		cmocka_unit_test(scale),      cmocka_unit_test(announcements),
 		cmocka_unit_test(immediate),  cmocka_unit_test(udp_header),
-		cmocka_unit_test(ud_header),
+		cmocka_unit_test(ud_header),  cmocka_unit_test(reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
