@@ -463,7 +463,7 @@ static int try_parent(uint64_t value, unsigned int kind)
 
 static const struct flag parents[] = {
 	{ ROW(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS), 1,
-	  "never called: a device may allocate by itself", "verbs pd" },
+	  "asked for the memory of QPs, WQs, SRQs and CQs", "verbs pd" },
 	{ ROW(IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT), 1, "", "verbs pd" },
 	{ ROW(IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC), 1,
 	  "no memory of the device is protected", "verbs pd" },

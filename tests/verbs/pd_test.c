@@ -73,7 +73,7 @@ static void parents(struct world *w)
 	CHECK_EQ(ibv_dealloc_pd(parent), 0);
 	CHECK_EQ(ibv_dealloc_td(td), 0);
 	attr.td = NULL;
-	attr.free = NULL;	/* no allocator is called */
+	attr.free = NULL;	/* nothing was allocated */
 	CHECK((parent = ibv_alloc_parent_domain(w->ctx, &attr)));
 	CHECK_EQ(ibv_dealloc_pd(parent), 0);
 	attr.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOW_CC_UNPROTECTED_ALLOC;
@@ -87,6 +87,184 @@ static void parents(struct world *w)
 	td_attr.comp_mask = 1;
 	CHECK(!ibv_alloc_td(w->ctx, &td_attr));
 	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+}
+
+/* ibv_alloc_parent_domain(3): the program's allocator provides the memory of queues. */
+enum answer { OWN, DEFAULT, NOTHING };
+
+static struct allocator {
+	struct ibv_pd *pd;
+	enum answer answer;
+	int live;		/* allocated and not freed */
+	unsigned int asked;	/* bit mask of resource types */
+	size_t alignment;
+} allocator;
+
+static void *provide(struct ibv_pd *pd, void *context, size_t size, size_t alignment,
+		     uint64_t type)
+{
+	struct allocator *a = context;
+	uint8_t *mem;
+
+	CHECK(a == &allocator && pd == a->pd && type && type < 8);
+	CHECK_EQ(alignment, sysconf(_SC_PAGESIZE));
+	CHECK(size && size % alignment == 0);
+	a->alignment = alignment;
+	a->asked |= 1u << type;
+	if (a->answer != OWN)
+		return a->answer == DEFAULT ? IBV_ALLOCATOR_USE_DEFAULT : NULL;
+	CHECK((mem = aligned_alloc(alignment, alignment + size)));
+	memcpy(mem, &type, sizeof(type));	/* in front, to compare it when it is freed */
+	memset(mem + alignment, 0xa5, size);
+	a->live++;
+	return mem + alignment;
+}
+
+static void take_back(struct ibv_pd *pd, void *context, void *ptr, uint64_t type)
+{
+	struct allocator *a = context;
+	uint8_t *mem = (uint8_t *)ptr - a->alignment;
+
+	CHECK(a == &allocator && pd == a->pd);
+	CHECK_MEM(mem, &type, sizeof(type));
+	a->live--;
+	free(mem);
+}
+
+struct queues {
+	struct ibv_cq_ex *cq;
+	struct ibv_srq *srq;
+	struct ibv_qp *qp, *shared;
+	struct ibv_wq *wq;
+};
+
+static void *made(void *object)
+{
+	CHECK(object || (allocator.answer == NOTHING && errno == ENOMEM));
+	return object;
+}
+
+/* What fails for want of memory is NULL; the QPs then use the world's CQ. */
+static struct queues make_queues(struct world *w, struct ibv_cq *other)
+{
+	struct ibv_cq_init_attr_ex cq = { .cqe = 20, .comp_mask = IBV_CQ_INIT_ATTR_MASK_PD,
+					  .parent_domain = allocator.pd };
+	struct ibv_srq_init_attr srq = { .attr = { .max_wr = 5, .max_sge = 1 } };
+	struct ibv_qp_init_attr qp = {
+		.qp_type = IBV_QPT_RC,
+		.cap = { .max_send_wr = 5, .max_recv_wr = 5, .max_send_sge = 1, .max_recv_sge = 1 },
+	};
+	struct ibv_wq_init_attr wq = { .wq_type = IBV_WQT_RQ, .max_wr = 5, .max_sge = 1,
+				       .pd = allocator.pd };
+	struct queues q = { 0 };
+
+	q.cq = made(ibv_create_cq_ex(w->ctx, &cq));
+	qp.send_cq = qp.recv_cq = wq.cq = q.cq ? ibv_cq_ex_to_cq(q.cq) : other;
+	q.srq = made(ibv_create_srq(allocator.pd, &srq));
+	q.qp = made(ibv_create_qp(allocator.pd, &qp));
+	qp.srq = q.srq;
+	q.shared = made(ibv_create_qp(allocator.pd, &qp));
+	q.wq = made(ibv_create_wq(w->ctx, &wq));
+	return q;
+}
+
+/* Messages through each queue, before and after two of them get another size. */
+static void use_queues(struct world *w, struct queues *q)
+{
+	struct buffer buf = world_buffer(w, 128, WORLD_ACCESS);
+	struct ibv_srq_attr attr = { .max_wr = 300 };
+	struct ibv_sge to = world_sge(&buf, 64, 64);
+	struct ibv_recv_wr recv = { .wr_id = 1, .sg_list = &to, .num_sge = 1 }, *bad;
+	struct ibv_wc wc[2];
+
+	world_connect(w, q->qp, q->shared);
+	for (int round = 0; round < 2; round++) {
+		for (int i = 0; i < 40; i++) {
+			if (i & 1)
+				CHECK_EQ(ibv_post_srq_recv(q->srq, &recv, &bad), 0);
+			else
+				world_recv(q->qp, 1, to);
+			world_send(i & 1 ? q->qp : q->shared, 1, world_sge(&buf, 0, 64));
+			world_poll(ibv_cq_ex_to_cq(q->cq), wc, 2);
+			CHECK(!wc[0].status && !wc[1].status);
+		}
+		CHECK_EQ(ibv_modify_srq(q->srq, &attr, IBV_SRQ_MAX_WR), 0);
+		CHECK_EQ(ibv_resize_cq(ibv_cq_ex_to_cq(q->cq), 300), 0);
+	}
+	world_free(&buf);
+}
+
+static void destroy_queues(struct queues *q)
+{
+	CHECK_EQ(q->wq ? ibv_destroy_wq(q->wq) : 0, 0);
+	CHECK_EQ(q->qp ? ibv_destroy_qp(q->qp) : 0, 0);
+	CHECK_EQ(q->shared ? ibv_destroy_qp(q->shared) : 0, 0);
+	CHECK_EQ(q->srq ? ibv_destroy_srq(q->srq) : 0, 0);
+	CHECK_EQ(q->cq ? ibv_destroy_cq(ibv_cq_ex_to_cq(q->cq)) : 0, 0);
+}
+
+static void allocators(struct world *w)
+{
+	enum { QP = 1, WQ = 2, SRQ = 4, CQ = 5 };
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = w->pd,
+		.alloc = provide,
+		.free = take_back,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.pd_context = &allocator,
+	};
+	struct ibv_cq *other = world_cq(w, 20);
+
+	CHECK((allocator.pd = ibv_alloc_parent_domain(w->ctx, &attr)));
+	for (enum answer answer = OWN; answer <= NOTHING; answer++) {
+		struct queues q;
+
+		allocator.answer = answer;
+		allocator.asked = 0;
+		q = make_queues(w, other);
+		CHECK_EQ(allocator.asked, 1 << QP | 1 << WQ | 1 << SRQ | 1 << CQ);
+		CHECK_EQ(allocator.live, answer == OWN ? 5 : 0);
+		if (answer == NOTHING)
+			CHECK(!q.cq && !q.srq && !q.qp && !q.shared && !q.wq);
+		else
+			use_queues(w, &q);
+		CHECK_EQ(allocator.live, answer == OWN ? 5 : 0);
+		destroy_queues(&q);
+		CHECK_EQ(allocator.live, 0);
+	}
+	CHECK_EQ(ibv_destroy_cq(other), 0);
+	CHECK_EQ(ibv_dealloc_pd(allocator.pd), 0);
+}
+
+/* A refused change of size keeps the queue. */
+static void refused_resizing(struct world *w)
+{
+	struct ibv_parent_domain_init_attr attr = {
+		.pd = w->pd,
+		.alloc = provide,
+		.free = take_back,
+		.comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS |
+			     IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
+		.pd_context = &allocator,
+	};
+	struct ibv_srq_attr more = { .max_wr = 300 };
+	struct queues q;
+
+	CHECK((allocator.pd = ibv_alloc_parent_domain(w->ctx, &attr)));
+	allocator.answer = OWN;
+	q = make_queues(w, NULL);
+	allocator.answer = NOTHING;
+	CHECK_EQ(ibv_modify_srq(q.srq, &more, IBV_SRQ_MAX_WR), ENOMEM);
+	CHECK_EQ(ibv_resize_cq(ibv_cq_ex_to_cq(q.cq), 300), ENOMEM);
+	allocator.answer = DEFAULT;
+	CHECK_EQ(ibv_modify_srq(q.srq, &more, IBV_SRQ_MAX_WR), 0);
+	CHECK_EQ(ibv_resize_cq(ibv_cq_ex_to_cq(q.cq), 300), 0);
+	CHECK_EQ(allocator.live, 3);
+	use_queues(w, &q);
+	destroy_queues(&q);
+	CHECK_EQ(allocator.live, 0);
+	CHECK_EQ(ibv_dealloc_pd(allocator.pd), 0);
 }
 
 /* What is more than the device has left is ENOMEM, what no device has EINVAL. */
@@ -160,6 +338,8 @@ int main(void)
 	world_open(&w);
 	busy_while_used(&w);
 	parents(&w);
+	allocators(&w);
+	refused_resizing(&w);
 	device_memory(&w);
 	world_close(&w);
 	return 0;

@@ -55,10 +55,35 @@ static int make_recv_copies(struct vrb_qp *qp, const struct qp_shape *s)
 }
 
 /*
+ * Memory for both rings in one piece from the PD's allocator, if it has one: at once, since it may
+ * refuse.
+ */
+static int make_custom_memory(struct vrb_qp *qp, const struct qp_shape *s)
+{
+	struct wq_ring *sq = &qp->wq.sq.ring, *rq = &qp->wq.rq.ring;
+	size_t sends = sq->slots ? 0 : ring_bytes(sq), receives = ring_bytes(rq);
+	enum pd_memory kind = s == &qp_shape_wq ? PD_MEMORY_WQ : PD_MEMORY_QP;
+	void *mem;
+	int err;
+
+	if (!sends && !receives)
+		return 0;
+	err = vrb_pd_custom_memory(qp->config.pd, sends + receives, kind, &mem);
+	if (err || !mem)
+		return err;
+	qp->config.rings_kind = kind;
+	if (sends)
+		sq->slots = mem;
+	if (receives)
+		rq->slots = (uint8_t *)mem + sends;
+	return 0;
+}
+
+/*
  * The rings get their memory when the program first posts (ring.h). The device's own send queue of
  * a QP with tag matching has it from the start, because its requests cannot be refused.
  */
-static int make_rings(struct vrb_qp *qp, const struct qp_shape *s)
+static int shape_rings(struct vrb_qp *qp, const struct qp_shape *s)
 {
 	const struct ibv_qp_cap *cap = &qp->config.init.cap;
 	struct wq_ring *sq = &qp->wq.sq.ring, *rq = &qp->wq.rq.ring;
@@ -77,6 +102,28 @@ static int make_rings(struct vrb_qp *qp, const struct qp_shape *s)
 		ring_shape(rq, cap->max_recv_wr, cap->max_recv_sge,
 			   recv_stride(cap->max_recv_sge));
 	return 0;
+}
+
+static int make_rings(struct vrb_qp *qp, const struct qp_shape *s)
+{
+	int err = shape_rings(qp, s);
+
+	return err ? err : make_custom_memory(qp, s);
+}
+
+static void free_rings(struct vrb_qp *qp)
+{
+	struct wq_ring *sq = &qp->wq.sq.ring, *rq = &qp->wq.rq.ring;
+
+	if (qp->config.rings_kind) {
+		vrb_pd_memory_free(qp->config.pd, sq->slots ? sq->slots : rq->slots,
+				   qp->config.rings_kind, true);
+	} else {
+		free(sq->slots);
+		free(rq->slots);
+	}
+	sq->slots = rq->slots = NULL;
+	qp->config.rings_kind = 0;
 }
 
 void vrb_qp_init_public(struct vrb_qp *qp)
@@ -175,8 +222,7 @@ void vrb_qp_free(struct vrb_qp *qp)
 	vrb_qp_fini(qp);
 	vrb_rss_destroy(qp->config.rss);
 	reorder_free(&qp->recv.reorder);
-	free(qp->wq.sq.ring.slots);
-	free(qp->wq.rq.ring.slots);
+	free_rings(qp);
 	free(qp->config.recv_copies);
 	free(qp);
 }
@@ -426,6 +472,7 @@ void vrb_qp_teardown(struct vrb_qp *qp)
 	vrb_qp_wait_for_acks(qp);
 	host_qpn_free(vrb.host, qp->wq.qpn);
 	vrb_cntr_release(qp->comp.cntr);
+	free_rings(qp);		/* the PD may go with its reference */
 	drop_references(qp);
 	if (is_raw(qp->wq.type))
 		vrb_raw_put(ctx->dev);

@@ -88,10 +88,8 @@ static void take_references(struct vrb_cq *cq, const struct ibv_cq_init_attr_ex 
 		cq->channel = to_vrb_channel(attr->channel);
 		vrb_channel_attach(cq->channel);
 	}
-	if (attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD) {
-		cq->parent = to_vrb_pd(attr->parent_domain);
+	if (cq->parent)
 		vrb_pd_get(cq->parent);
-	}
 }
 
 static void drop_references(struct vrb_cq *cq)
@@ -123,6 +121,21 @@ static void delist(struct vrb_cq *cq)
 	pthread_mutex_unlock(&cq->ctx->lock);
 }
 
+static struct vrb_cqe *ring_alloc(struct vrb_pd *parent, uint32_t size, bool *custom)
+{
+	return vrb_pd_memory(parent, size * sizeof(struct vrb_cqe), PD_MEMORY_CQ, custom);
+}
+
+static void ring_free(struct vrb_pd *parent, struct vrb_cqe *ring, bool custom)
+{
+	vrb_pd_memory_free(parent, ring, PD_MEMORY_CQ, custom);
+}
+
+static struct vrb_pd *parent_of(const struct ibv_cq_init_attr_ex *attr)
+{
+	return attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_PD ? to_vrb_pd(attr->parent_domain) : NULL;
+}
+
 int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *attr, bool is_ex,
 		  void (*expire)(struct object_timer *d, struct expiry *e), struct vrb_cq **out)
 {
@@ -137,8 +150,9 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	cq = calloc(1, sizeof(*cq));
 	if (!cq)
 		goto give_count;
+	cq->parent = parent_of(attr);
 	cq->mask = ring_beyond(attr->cqe) - 1;
-	cq->ring = calloc((size_t)cq->mask + 1, sizeof(*cq->ring));
+	cq->ring = ring_alloc(cq->parent, cq->mask + 1, &cq->custom);
 	if (!cq->ring || vrb_timer_add(&cq->timer, expire))
 		goto free_cq;
 	cq->ctx = ctx;
@@ -157,7 +171,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	*out = cq;
 	return 0;
 free_cq:
-	free(cq->ring);
+	ring_free(cq->parent, cq->ring, cq->custom);
 	free(cq);
 give_count:
 	vrb_context_give(ctx, &ctx->n_cq);
@@ -190,12 +204,12 @@ int vrb_cq_destroy(struct vrb_cq *cq)
 	vrb_event_forget(cq->ctx, &cq->ibv);
 	vrb_event_wait_acked(&cq->comp_acks);
 	vrb_event_wait_acked(&cq->async_acks);
+	ring_free(cq->parent, cq->ring, cq->custom);
 	drop_references(cq);
 	pthread_mutex_destroy(&cq->ibv.mutex);
 	pthread_cond_destroy(&cq->ibv.cond);
 	lock_destroy(&cq->lock);
 	lock_destroy(&cq->poll_lock);
-	free(cq->ring);
 	free(cq);
 	return 0;
 }
@@ -219,25 +233,29 @@ static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
 int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries)
 {
 	struct vrb_cqe *ring, *unused;
+	bool custom, unused_custom;
 	uint32_t size;
 	int ret = 0;
 
 	if (!entries_ok(entries))
 		return EINVAL;
 	size = ring_beyond(entries);
-	ring = calloc(size, sizeof(*ring));
+	ring = ring_alloc(cq->parent, size, &custom);
 	if (!ring)
 		return ENOMEM;
 	lock_acquire(&cq->lock);
 	if (waiting(cq) > size) {
 		unused = ring;
+		unused_custom = custom;
 		ret = EINVAL;
 	} else {
 		unused = cq->ring;
+		unused_custom = cq->custom;
 		change_ring(cq, ring, size - 1);
+		cq->custom = custom;
 	}
 	lock_release(&cq->lock);
-	free(unused);
+	ring_free(cq->parent, unused, unused_custom);
 	return ret;
 }
 

@@ -58,6 +58,7 @@ struct vrb_cq {
 	uint32_t create_flags;
 	uint32_t comp_vector;
 	bool is_ex;
+	bool custom;		/* the ring is of the parent domain's allocator; under lock */
 	/* atomic: QPs, SRQs and WQs attached; while not 0, destruction returns EBUSY */
 	uint32_t users;
 	uint32_t shards;	/* atomic: bit mask of the rx queues of its QPs */

@@ -7,6 +7,8 @@
 
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "core/base/context.h"
 #include "core/base/state.h"
@@ -199,7 +201,6 @@ int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_
 	parent = to_vrb_pd(attr->pd);
 	if (parent->ibv.context != c || (attr->td && attr->td->context != c))
 		return EINVAL;
-	/* Custom allocators are for queue memory; this device has none in user-visible buffers. */
 	err = handle_create(ctx, parent->pdn, &pd);
 	if (err)
 		return err;
@@ -208,6 +209,10 @@ int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_
 	pd->td = (struct vrb_td *)attr->td;
 	if (pd->td)
 		fetch_add_relaxed(&pd->td->users, 1);
+	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS) {
+		pd->alloc = attr->alloc;
+		pd->free = attr->free;
+	}
 	if (attr->comp_mask & IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT)
 		pd->pd_context = attr->pd_context;
 	*out = pd;
@@ -293,6 +298,43 @@ put:
 void vrb_pd_unimport(struct vrb_pd *pd)
 {
 	handle_close(pd);
+}
+
+/* Whole pages, as from mlx5: the program may exclude them from fork(). */
+int vrb_pd_custom_memory(struct vrb_pd *pd, size_t size, enum pd_memory what, void **mem)
+{
+	const size_t page = sysconf(_SC_PAGESIZE);
+	void *got;
+
+	*mem = NULL;
+	if (!pd || !pd->alloc)
+		return 0;
+	size = (size + page - 1) & ~(page - 1);
+	got = pd->alloc(&pd->ibv, pd->pd_context, size, page, what);
+	if (got == IBV_ALLOCATOR_USE_DEFAULT)
+		return 0;
+	if (!got)
+		return ENOMEM;
+	*mem = memset(got, 0, size);
+	return 0;
+}
+
+void *vrb_pd_memory(struct vrb_pd *pd, size_t size, enum pd_memory what, bool *custom)
+{
+	void *mem;
+
+	if (vrb_pd_custom_memory(pd, size, what, &mem))
+		return NULL;
+	*custom = mem;
+	return mem ? mem : calloc(1, size);
+}
+
+void vrb_pd_memory_free(struct vrb_pd *pd, void *mem, enum pd_memory what, bool custom)
+{
+	if (!custom)
+		free(mem);
+	else if (mem && pd->free)
+		pd->free(&pd->ibv, pd->pd_context, mem, what);
 }
 
 int vrb_td_alloc(struct vrb_context *ctx, struct vrb_td **td)

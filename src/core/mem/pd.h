@@ -43,6 +43,10 @@ struct vrb_pd {
 	struct list node;      /* vrb_context.pds */
 	struct vrb_pd *parent; /* parent domain: the underlying PD */
 	struct vrb_td *td;     /* parent domain: its thread domain, or NULL */
+	/* parent domain: the program's allocator of queues; alloc is NULL: none */
+	void *(*alloc)(struct ibv_pd *pd, void *pd_context, size_t size, size_t alignment,
+		       uint64_t resource_type);
+	void (*free)(struct ibv_pd *pd, void *pd_context, void *ptr, uint64_t resource_type);
 	void *pd_context;
 	struct vrb_live live;
 };
@@ -77,6 +81,28 @@ int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_
 int vrb_pd_dealloc(struct vrb_pd *pd);
 int vrb_pd_import(struct vrb_context *ctx, uint32_t handle, struct vrb_pd **pd);
 void vrb_pd_unimport(struct vrb_pd *pd);
+
+/*
+ * What the program's allocator is asked for: its resource_type, which has the driver's number 0 in
+ * the high 32 bits, and in the low ones those of mlx5.
+ */
+enum pd_memory {
+	PD_MEMORY_QP = 1,
+	PD_MEMORY_WQ = 2,
+	PD_MEMORY_SRQ = 4,
+	PD_MEMORY_CQ = 5,
+};
+
+/*
+ * Asks the program's allocator for zeroed memory. ENOMEM: it has none; else 0, and *mem is NULL if
+ * the device shall use its own: there is no allocator, it says so, or the domain is NULL. Calls the
+ * program, so no lock may be held, as in the functions below.
+ */
+int vrb_pd_custom_memory(struct vrb_pd *pd, size_t size, enum pd_memory what, void **mem);
+
+/* Zeroed memory from the allocator or from calloc, *custom says which; NULL: there is none. */
+void *vrb_pd_memory(struct vrb_pd *pd, size_t size, enum pd_memory what, bool *custom);
+void vrb_pd_memory_free(struct vrb_pd *pd, void *mem, enum pd_memory what, bool custom);
 
 int vrb_td_alloc(struct vrb_context *ctx, struct vrb_td **td);
 int vrb_td_dealloc(struct vrb_td *td);

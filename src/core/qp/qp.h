@@ -109,6 +109,7 @@ struct vrb_qp_config {
 	 */
 	uint32_t place;
 	uint8_t shard;			/* shard of the QP number (host/host.h) */
+	uint8_t rings_kind;		/* enum pd_memory if the PD's allocator made the rings */
 	struct ibv_qp_init_attr_ex init;	/* caps as granted */
 	void *recv_copies;		/* memory of recv.srq_wqe and recv.arrival.wqe */
 	struct vrb_rss *rss;		/* RSS QP: spreads frames over work queues; wq.h */

@@ -116,6 +116,17 @@ static int number_srq(struct vrb_srq *srq)
 	return 0;
 }
 
+static bool ring_alloc(struct vrb_pd *pd, struct wq_ring *ring, bool *custom)
+{
+	ring->slots = vrb_pd_memory(pd, ring_bytes(ring), PD_MEMORY_SRQ, custom);
+	return ring->slots;
+}
+
+static void ring_free(struct vrb_pd *pd, const struct wq_ring *ring, bool custom)
+{
+	vrb_pd_memory_free(pd, ring->slots, PD_MEMORY_SRQ, custom);
+}
+
 int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, struct vrb_srq **out)
 {
 	struct vrb_srq *srq;
@@ -133,8 +144,7 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 		goto give_count;
 	sge = ring_round_up(attr->attr.max_sge);
 	ring_shape(&srq->ring, grant_depth(attr->attr.max_wr), sge, recv_stride(sge));
-	srq->ring.slots = malloc(ring_bytes(&srq->ring));
-	if (!srq->ring.slots)
+	if (!ring_alloc(to_vrb_pd(attr->pd), &srq->ring, &srq->custom))
 		goto free_srq;
 	srq->ctx = ctx;
 	srq->type = type_of(attr);
@@ -154,7 +164,7 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 	return 0;
 free_ring:
 	vrb_tm_free(srq->tm);
-	free(srq->ring.slots);
+	ring_free(to_vrb_pd(attr->pd), &srq->ring, srq->custom);
 free_srq:
 	free(srq);
 give_count:
@@ -186,13 +196,13 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 		vrb_xrcd_put(srq->xrcd);
 		host_qpn_free(vrb.host, srq->srqn);
 	}
+	ring_free(srq->pd, &srq->ring, srq->custom);
 	vrb_pd_put(srq->pd);
 	vrb_context_give(srq->ctx, &srq->ctx->n_srq);
 	pthread_mutex_destroy(&srq->ibv.mutex);
 	pthread_cond_destroy(&srq->ibv.cond);
 	lock_destroy(&srq->lock);
 	vrb_tm_free(srq->tm);
-	free(srq->ring.slots);
 	free(srq);
 	return 0;
 }
@@ -219,46 +229,55 @@ static void change_ring(struct vrb_srq *srq, const struct wq_ring *to)
 	srq->ring = *to;
 }
 
+static bool depth_ok(uint32_t depth)
+{
+	return depth >= 1 && depth <= (uint32_t)vrb_device_limits.orig_attr.max_srq_wr;
+}
+
 static bool attr_ok(const struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask)
 {
 	uint32_t most = mask & IBV_SRQ_MAX_WR ? attr->max_wr : srq->ring.limit;
 
-	if (mask & IBV_SRQ_MAX_WR &&
-	    (most < 1 || most > (uint32_t)vrb_device_limits.orig_attr.max_srq_wr ||
-	     most < srq->head - srq->tail))
+	if (mask & IBV_SRQ_MAX_WR && most < srq->head - srq->tail)
 		return false;
 	return !(mask & IBV_SRQ_LIMIT) || attr->srq_limit <= most;
 }
 
-int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask)
+static int modify_locked(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask,
+			 const struct wq_ring *ring)
 {
-	struct wq_ring ring = { 0 };
-	void *unused = NULL;
-	int ret = 0;
-
-	/* Unknown bits of the mask change nothing, as on mlx5 and rxe. */
-	if (vrb_srq_failed(srq))
+	if (!attr_ok(srq, attr, mask))
 		return EINVAL;
-	lock_acquire(&srq->lock);
-	if (!attr_ok(srq, attr, mask)) {
-		ret = EINVAL;
-		goto unlock;
-	}
-	if (mask & IBV_SRQ_MAX_WR) {
-		ring_shape(&ring, grant_depth(attr->max_wr), srq->ring.max_sge, srq->ring.stride);
-		ring.slots = malloc(ring_bytes(&ring));
-		if (!ring.slots) {
-			ret = ENOMEM;
-			goto unlock;
-		}
-		unused = srq->ring.slots;
-		change_ring(srq, &ring);
-	}
+	if (mask & IBV_SRQ_MAX_WR)
+		change_ring(srq, ring);
 	if (mask & IBV_SRQ_LIMIT)
 		srq->limit = attr->srq_limit;
-unlock:
+	return 0;
+}
+
+/* Unknown bits of the mask change nothing, as on mlx5 and rxe. */
+int vrb_srq_modify(struct vrb_srq *srq, const struct ibv_srq_attr *attr, int mask)
+{
+	bool resizes = mask & IBV_SRQ_MAX_WR, custom = false, unused_custom;
+	struct wq_ring ring = { 0 }, unused;
+	int ret;
+
+	if (vrb_srq_failed(srq) || (resizes && !depth_ok(attr->max_wr)))
+		return EINVAL;
+	if (resizes) {
+		ring_shape(&ring, grant_depth(attr->max_wr), srq->ring.max_sge, srq->ring.stride);
+		if (!ring_alloc(srq->pd, &ring, &custom))
+			return ENOMEM;
+	}
+	lock_acquire(&srq->lock);
+	unused = srq->ring;
+	unused_custom = srq->custom;
+	ret = modify_locked(srq, attr, mask, &ring);
+	if (!ret && resizes)
+		srq->custom = custom;
 	lock_release(&srq->lock);
-	free(unused);
+	if (resizes)
+		ring_free(srq->pd, ret ? &ring : &unused, ret ? custom : unused_custom);
 	return ret;
 }
 

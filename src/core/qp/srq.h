@@ -47,6 +47,7 @@ struct vrb_srq {
 
 	struct lock lock;	/* everything below */
 	struct wq_ring ring;
+	bool custom;		/* the ring is of the PD's allocator */
 	uint32_t head, tail;	/* free running */
 	/* armed limit, 0: none; raises an event when fewer entries are left */
 	uint32_t limit;
