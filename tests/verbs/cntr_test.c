@@ -97,6 +97,51 @@ static void counts_what_it_is_attached_to(void)
 	world_free(&dst);
 }
 
+/* ibv_qp_attach_comp_cntr(3): one counter adds up several operations of several QPs. */
+static void several_operations_of_several_qps(void)
+{
+	const uint32_t all = IBV_QP_ATTACH_COMP_CNTR_OP_SEND | IBV_QP_ATTACH_COMP_CNTR_OP_RECV |
+			     IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_READ;
+	struct ibv_comp_cntr *c = new_counter(IBV_COMP_CNTR_TYPE_BYTES);
+	struct ibv_comp_cntr *writes = new_counter(IBV_COMP_CNTR_TYPE_WRS);
+	struct buffer buf = world_buffer(&w, 2 * LEN, WORLD_ACCESS);
+	struct ibv_cq *cq = world_cq(&w, 64);
+	struct ibv_qp *qp[2] = { world_qp(&w, IBV_QPT_RC, cq, NULL),
+				 world_qp(&w, IBV_QPT_RC, cq, NULL) };
+	struct ibv_sge sge = world_sge(&buf, 0, LEN);
+	struct ibv_send_wr read = world_rdma(IBV_WR_RDMA_READ, 3, &sge, &buf, LEN);
+	struct ibv_send_wr write = world_rdma(IBV_WR_RDMA_WRITE, 4, &sge, &buf, LEN);
+	struct ibv_wc wc[2];
+
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(attach(qp[i], c, all), 0);
+		CHECK_EQ(attach(qp[i], writes, all | IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE), EBUSY);
+		CHECK_EQ(attach(qp[i], writes, IBV_QP_ATTACH_COMP_CNTR_OP_RDMA_WRITE), 0);
+	}
+	world_connect(&w, qp[0], qp[1]);
+	for (int i = 0; i < 2; i++) {
+		world_recv(qp[!i], 1, world_sge(&buf, LEN, LEN));
+		world_send(qp[i], 2, world_sge(&buf, 0, LEN / 2));
+		world_poll(cq, wc, 2);
+		world_post(qp[i], &read);
+		world_expect(cq, 3, IBV_WC_SUCCESS);
+		CHECK_EQ(done(c), (i + 1) * 2 * LEN);
+	}
+	write.wr.rdma.rkey++;
+	world_post(qp[0], &write);
+	world_expect(cq, 4, IBV_WC_REM_ACCESS_ERR);
+	CHECK_EQ(failed(writes), 1);
+	CHECK_EQ(done(writes), 0);
+	CHECK_EQ(failed(c), 0);
+	CHECK_EQ(ibv_destroy_qp(qp[0]), 0);
+	CHECK_EQ(ibv_destroy_comp_cntr(c), EBUSY);
+	CHECK_EQ(ibv_destroy_qp(qp[1]), 0);
+	CHECK_EQ(ibv_destroy_comp_cntr(c), 0);
+	CHECK_EQ(ibv_destroy_comp_cntr(writes), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	world_free(&buf);
+}
+
 static void values_can_be_set(void)
 {
 	struct ibv_comp_cntr *c = new_counter(IBV_COMP_CNTR_TYPE_WRS);
@@ -107,6 +152,9 @@ static void values_can_be_set(void)
 	CHECK_EQ(ibv_inc_err_comp_cntr(c, 2), 0);
 	CHECK_EQ(done(c), 42);
 	CHECK_EQ(failed(c), 7);
+	CHECK_EQ(ibv_set_comp_cntr(c, UINT64_MAX), 0);	/* max_value of the capabilities */
+	CHECK_EQ(ibv_inc_comp_cntr(c, 1), 0);
+	CHECK_EQ(done(c), 0);
 	CHECK_EQ(ibv_read_comp_cntr(c, NULL), EINVAL);
 	CHECK_EQ(ibv_destroy_comp_cntr(c), 0);
 	CHECK_EQ(ibv_destroy_comp_cntr(NULL), EINVAL);
@@ -141,6 +189,7 @@ int main(void)
 {
 	world_open(&w);
 	counts_what_it_is_attached_to();
+	several_operations_of_several_qps();
 	values_can_be_set();
 	bad_requests_are_refused();
 	world_close(&w);
