@@ -109,6 +109,14 @@ static void grants_at_least_the_request(void **state)
 	}
 }
 
+/* A program that leaves the sizes out can post, as on mlx4. */
+static void grants_some_if_none_is_requested(void **state)
+{
+	struct ibv_qp_cap got = granted(IBV_QPT_RC, (struct ibv_qp_cap){ 0 }, false);
+
+	assert_true(got.max_send_wr && got.max_send_sge && got.max_recv_wr && got.max_recv_sge);
+}
+
 static void grants_nothing_to_a_missing_queue(void **state)
 {
 	const struct ibv_qp_cap want = { 8, 8, 2, 2, 64 };
@@ -127,6 +135,7 @@ int main(void)
 		cmocka_unit_test(each_type_has_its_queues),
 		cmocka_unit_test(refusals),
 		cmocka_unit_test(grants_at_least_the_request),
+		cmocka_unit_test(grants_some_if_none_is_requested),
 		cmocka_unit_test(grants_nothing_to_a_missing_queue),
 	};
 

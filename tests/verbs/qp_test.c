@@ -364,6 +364,26 @@ static void test_more_reads(void)
 	world_free(&buf);
 }
 
+/* The depths of a QP that was created without any are enough for a message each way. */
+static void test_no_depth(void)
+{
+	struct ibv_qp_init_attr attr = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC };
+	struct buffer buf = world_buffer(&w, 64, WORLD_ACCESS);
+	struct ibv_qp *qp = ibv_create_qp(w.pd, &attr);
+	struct ibv_wc wc[2];
+
+	CHECK(qp);
+	CHECK(attr.cap.max_send_wr && attr.cap.max_recv_wr);
+	world_connect(&w, qp, qp);
+	world_recv(qp, 1, world_sge(&buf, 0, 8));
+	world_send(qp, 2, world_sge(&buf, 8, 8));
+	world_poll(cq, wc, 2);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(wc[i].status, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	world_free(&buf);
+}
+
 /* After RESET a QP has no old requests or completions and can be connected again. */
 static void test_reset(void)
 {
@@ -437,6 +457,7 @@ int main(void)
 	test_cur_state();
 	test_drain();
 	test_more_reads();
+	test_no_depth();
 	test_reset();
 	test_flush();
 	test_many();

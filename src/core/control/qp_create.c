@@ -285,6 +285,8 @@ static int build(struct vrb_qp *qp, const struct ibv_qp_init_attr_ex *attr,
 	/* A QP with tag matching but without a send queue uses one of the device's. */
 	vrb_rndv_init(qp, qp->config.srq && qp->config.srq->tm && !attr->cap.max_send_wr);
 	qp_init_grant(&qp->config.init.cap, s, qp->config.srq);
+	if (qp->recv.rndv.owner)
+		qp->config.init.cap.max_send_wr = 0;
 	ret = make_rings(qp, s);
 	if (ret)
 		return ret;

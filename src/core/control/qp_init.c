@@ -20,7 +20,8 @@ enum {
 	MIN_SEND_SGE = 2,
 	/*
 	 * Depths are rounded up, as devices do, and to at least this. Programs that ask for a depth
-	 * of one rely on the slack when completions of two queues arrive in an unexpected order.
+	 * of one rely on the slack when completions of two queues arrive in an unexpected order;
+	 * some ask for none and post, as mlx4 lets them (rdma-pipe).
 	 */
 	MIN_WR = 16,
 	INLINE_UNIT = 64,	/* granularity of inline space, as on mlx5 */
@@ -206,7 +207,7 @@ int qp_init_check(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
 
 static uint32_t grant_depth(uint32_t wanted)
 {
-	return wanted ? max(ring_round_up(wanted), (uint32_t)MIN_WR) : 0;
+	return max(ring_round_up(wanted), (uint32_t)MIN_WR);
 }
 
 void qp_init_grant(struct ibv_qp_cap *cap, const struct qp_shape *s, bool srq)
