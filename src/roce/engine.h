@@ -189,6 +189,12 @@ static inline uint32_t roce_expected_psn(const struct roce_qp *qp)
 	return qp->resp.epsn;
 }
 
+/* The PSN of the next request that is not a retransmission. */
+static inline uint32_t roce_unused_psn(const struct roce_qp *qp)
+{
+	return qp->req.high;
+}
+
 /* Packets sent but not acknowledged. */
 static inline uint32_t roce_in_flight(const struct roce_qp *qp)
 {

@@ -384,6 +384,68 @@ static void test_no_depth(void)
 	world_free(&buf);
 }
 
+/* One message of several packets, and a READ. */
+static void exchange(struct ibv_qp *from, struct ibv_qp *to, struct buffer *buf)
+{
+	enum { LEN = 5000 };
+	struct ibv_sge sge = world_sge(buf, 0, LEN);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_READ, 3, &sge, buf, LEN);
+	struct ibv_wc wc[2];
+
+	world_recv(to, 1, world_sge(buf, LEN, LEN));
+	world_send(from, 2, sge);
+	world_poll(cq, wc, 2);
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(wc[i].status, IBV_WC_SUCCESS);
+	world_post(from, &wr);
+	world_expect(cq, 3, IBV_WC_SUCCESS);
+}
+
+static struct ibv_qp_attr queried(struct ibv_qp *qp)
+{
+	struct ibv_qp_init_attr init;
+	struct ibv_qp_attr attr;
+
+	CHECK_EQ(ibv_query_qp(qp, &attr, 0, &init), 0);
+	return attr;
+}
+
+/*
+ * The PSNs that a query returns are those of the next packets: one side of a connection that has
+ * carried data can be reset and brought back with them, while the other side goes on.
+ */
+static void test_query_psn(void)
+{
+	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *b = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct buffer buf = world_buffer(&w, 10000, WORLD_ACCESS);
+
+	world_connect(&w, a, b);
+	for (int round = 0; round < 3; round++) {
+		struct ibv_qp_attr was, unused;
+
+		exchange(a, b, &buf);
+		exchange(b, a, &buf);
+		was = queried(a);
+		CHECK(was.sq_psn != WORLD_PSN && was.rq_psn != WORLD_PSN);
+		CHECK_EQ(was.sq_psn, queried(b).rq_psn);
+		CHECK_EQ(was.rq_psn, queried(b).sq_psn);
+		world_move(&w, a, IBV_QPS_RESET, 0);
+		CHECK(!queried(a).sq_psn && !queried(a).rq_psn);
+		for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++) {
+			int mask = world_attr(&w, IBV_QPT_RC, s, b->qp_num, &unused);
+
+			was.qp_state = s;
+			CHECK_EQ(ibv_modify_qp(a, &was, mask), 0);
+		}
+	}
+	exchange(a, b, &buf);
+	exchange(b, a, &buf);
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	world_free(&buf);
+}
+
 /* After RESET a QP has no old requests or completions and can be connected again. */
 static void test_reset(void)
 {
@@ -458,6 +520,7 @@ int main(void)
 	test_drain();
 	test_more_reads();
 	test_no_depth();
+	test_query_psn();
 	test_reset();
 	test_flush();
 	test_many();

@@ -472,7 +472,9 @@ void vrb_qp_query(struct vrb_qp *qp, struct ibv_qp_attr *attr, struct ibv_qp_ini
 	attr->cap = qp->config.init.cap;
 	attr->path_mig_state = qp->wq.mig_state;
 	attr->sq_draining = qp->wq.state == IBV_QPS_SQD && qp->wq.sq_draining;
-	attr->rq_psn = qp->wq.rq_psn;
+	/* Those of the next packets, as mlx5 and rxe report; programs reconnect a QP with them. */
+	attr->rq_psn = roce_expected_psn(&qp->roce);
+	attr->sq_psn = roce_unused_psn(&qp->roce);
 	lock_release(&qp->lock);
 	memcpy(init, &qp->config.init, sizeof(*init));
 }
