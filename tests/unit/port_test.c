@@ -238,6 +238,38 @@ static void refused_paths(void **state)
 		assert_int_equal(vrb_port_resolve(&port, &rows[i], 1, &path), EINVAL);
 }
 
+/* The reason names the GID that the program should have used. */
+static void why_there_is_no_path(void **state)
+{
+	static const struct {
+		const char *dgid, *why;
+		unsigned int sgid_index;
+	} rows[] = {
+		{ "192.0.2.77", "GID 3 of the port is empty; GID 1 is ::ffff:192.0.2.5", 3 },
+		{ "2001:db8::9", "GID 3 of the port is empty; GID 0 is fe80::1", 3 },
+		{ "::", "GID 3 of the port is empty; GID 1 is ::ffff:192.0.2.5", 3 },
+		{ "::", "the DGID is zero: the peer's GID index may be an empty one", 1 },
+		{ "192.0.2.77",
+		  "GID 0 of the port is IPv6, but the DGID is IPv4; GID 1 is ::ffff:192.0.2.5", 0 },
+		{ "2001:db8::9",
+		  "GID 1 of the port is IPv4, but the DGID is IPv6; GID 0 is fe80::1", 1 },
+	};
+	struct ibv_ah_attr lid = { .port_num = 1, .dlid = 0x0305 };
+	char why[VRB_PORT_WHY];
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct ibv_ah_attr attr = grh(rows[i].dgid, rows[i].sgid_index);
+
+		vrb_port_explain(&port, &attr, why, sizeof(why));
+		assert_string_equal(why, rows[i].why);
+	}
+	vrb_port_explain(&port, &lid, why, sizeof(why));
+	assert_string_equal(why, "is_global is 0, but LID 0x305 is not in the interface's subnet");
+	lid.port_num = 2;
+	vrb_port_explain(&port, &lid, why, sizeof(why));
+	assert_string_equal(why, "port_num of the address is 2, but must be 1");
+}
+
 static void path_with_lid(void **state)
 {
 	struct ibv_ah_attr attr = { .port_num = 1, .dlid = 0x0206 };
@@ -290,6 +322,7 @@ int main(void)
 		cmocka_unit_test_setup(addresses_beyond_the_table_are_omitted, setup),
 		cmocka_unit_test_setup(path_with_grh, setup),
 		cmocka_unit_test_setup(refused_paths, setup),
+		cmocka_unit_test_setup(why_there_is_no_path, setup),
 		cmocka_unit_test_setup(path_with_lid, setup),
 		cmocka_unit_test_setup(loopback_is_lid_1, setup),
 		cmocka_unit_test_setup(short_prefix_has_no_lid, setup),

@@ -80,6 +80,15 @@ static void refused_receives(void)
 	CHECK_EQ(ibv_destroy_srq(srq), 0);
 }
 
+static void refused_address(void)
+{
+	struct ibv_ah_attr attr = { .port_num = 1, .is_global = 1,
+				    .grh = { .dgid = w.gid, .sgid_index = 255 } };
+
+	CHECK(!ibv_create_ah(w.pd, &attr));
+	expect_logged("ibv_create_ah: GID 255 of the port is empty; GID ");
+}
+
 int main(void)
 {
 	int fd = mkstemp(log_path);
@@ -94,6 +103,7 @@ int main(void)
 	refused_binds();
 	refused_flow();
 	refused_receives();
+	refused_address();
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	world_close(&w);
 	unlink(log_path);

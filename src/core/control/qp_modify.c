@@ -38,7 +38,7 @@ struct change {
 	struct net_path path, alt_path;
 	uint32_t slots;				/* READ and atomic resources */
 	struct roce_rd_atomic *rd_atomic;	/* their new array, or NULL */
-	char why[160];				/* the reason for a refusal */
+	char why[VRB_PORT_WHY];			/* the reason for a refusal */
 };
 
 enum {
@@ -154,19 +154,13 @@ static uint32_t flow_hash(const struct vrb_qp *qp, const struct ibv_qp_attr *a, 
 static int resolve(struct vrb_qp *qp, const struct ibv_ah_attr *av, uint32_t hash,
 		   struct net_path *path, struct change *c)
 {
-	int err;
+	struct vrb_port *port = &qp->config.ctx->dev->port;
+	int err = vrb_port_resolve(port, av, hash, path);
 
-	if (av->port_num != VRB_PORT_NUM)
-		return refuse(c, EINVAL, "port_num of the address is %u, but must be %u",
-			      av->port_num, VRB_PORT_NUM);
-	err = vrb_port_resolve(&qp->config.ctx->dev->port, av, hash, path);
-	if (err && av->is_global)
-		return refuse(c, err, "GID %u of the port is empty or cannot reach the DGID: %s",
-			      av->grh.sgid_index, strerror(err));
-	if (err)
-		return refuse(c, err,
-			      "is_global is 0, but LID 0x%x is not in the interface's subnet: %s",
-			      av->dlid, strerror(err));
+	if (err) {
+		vrb_port_explain(port, av, c->why, sizeof(c->why));
+		return err;
+	}
 	if (net_is_multicast(&path->dst))
 		return refuse(c, EINVAL, "the DGID is a multicast address");
 	return 0;

@@ -10,6 +10,7 @@
 #include "core/base/context.h"
 #include "core/device/device.h"
 #include "core/mem/pd.h"
+#include "run/log.h"
 #include "util/be.h"
 
 enum {
@@ -67,8 +68,13 @@ int vrb_ah_create(struct vrb_pd *pd, const struct ibv_ah_attr *attr, struct vrb_
 	/* UD has no remote QPN yet, so the destination address gives the flow entropy. */
 	err = vrb_port_resolve(&ctx->dev->port, attr,
 			       get_be32(attr->grh.dgid.raw + 12) ^ attr->dlid, &path);
-	if (err)
+	if (err) {
+		char why[VRB_PORT_WHY];
+
+		vrb_port_explain(&ctx->dev->port, attr, why, sizeof(why));
+		log_info(LOG_CORE, "ibv_create_ah: %s", why);
 		return err;
+	}
 	err = vrb_context_take(ctx, &ctx->n_ah, vrb_device_limits.orig_attr.max_ah);
 	if (err)
 		return err;

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <arpa/inet.h>
+
 #include "run/netdev.h"
 #include "util/atomic.h"
 #include "util/be.h"
@@ -360,4 +362,64 @@ int vrb_port_resolve(struct vrb_port *port, const struct ibv_ah_attr *attr, uint
 	path->dst_port = ROCE_UDP_PORT;
 	path->src_port = source_port(path->flow_label, qpn_hash);
 	return err;
+}
+
+/* The first GID that can reach the DGID; IPv4 if that is zero. -1: none. Must hold port->lock. */
+static int gid_towards(const struct vrb_port *port, const struct net_addr *dgid)
+{
+	bool ipv4 = net_addr_is_zero(dgid) || net_is_ipv4(dgid);
+
+	for (unsigned int i = 0; i < port->gid_end; i++) {
+		const struct net_addr *gid = &port->gid[i].addr;
+
+		if (!net_addr_is_zero(gid) && net_is_ipv4(gid) == ipv4)
+			return (int)i;
+	}
+	return -1;
+}
+
+static int ip_version(const struct net_addr *a)
+{
+	return net_is_ipv4(a) ? 4 : 6;
+}
+
+/* Must hold port->lock. */
+static void explain_grh(const struct vrb_port *port, const struct ibv_global_route *grh, char *why,
+			size_t size)
+{
+	const struct net_addr *src = &port->gid[grh->sgid_index].addr;
+	char advice[INET6_ADDRSTRLEN + 32] = "", text[INET6_ADDRSTRLEN];
+	struct net_addr dgid;
+	int slot;
+
+	memcpy(dgid.raw, grh->dgid.raw, sizeof(dgid.raw));
+	slot = gid_towards(port, &dgid);
+	if (slot >= 0)
+		snprintf(advice, sizeof(advice), "; GID %d is %s", slot,
+			 inet_ntop(AF_INET6, port->gid[slot].addr.raw, text, sizeof(text)));
+	if (net_addr_is_zero(src))
+		snprintf(why, size, "GID %u of the port is empty%s", grh->sgid_index, advice);
+	else if (net_addr_is_zero(&dgid))
+		snprintf(why, size, "the DGID is zero: the peer's GID index may be an empty one");
+	else
+		snprintf(why, size, "GID %u of the port is IPv%d, but the DGID is IPv%d%s",
+			 grh->sgid_index, ip_version(src), ip_version(&dgid), advice);
+}
+
+void vrb_port_explain(struct vrb_port *port, const struct ibv_ah_attr *attr, char *why, size_t size)
+{
+	if (attr->port_num != VRB_PORT_NUM) {
+		snprintf(why, size, "port_num of the address is %u, but must be %u", attr->port_num,
+			 VRB_PORT_NUM);
+		return;
+	}
+	if (!attr->is_global) {
+		snprintf(why, size,
+			 "is_global is 0, but LID 0x%x is not in the interface's subnet",
+			 attr->dlid);
+		return;
+	}
+	lock_acquire(&port->lock);
+	explain_grh(port, &attr->grh, why, size);
+	lock_release(&port->lock);
 }

@@ -19,6 +19,7 @@
 enum {
 	VRB_GID_TABLE = 256,
 	VRB_PKEY_DEFAULT = 0xffff,
+	VRB_PORT_WHY = 160, /* room for the text of vrb_port_explain() */
 };
 
 struct vrb_gid {
@@ -93,5 +94,9 @@ uint64_t vrb_port_speed(struct vrb_port *port);
  */
 int vrb_port_resolve(struct vrb_port *port, const struct ibv_ah_attr *attr, uint32_t qpn_hash,
 		     struct net_path *path);
+
+/* Writes why it failed, and which GID would do instead of one that is empty or cannot reach it. */
+void vrb_port_explain(struct vrb_port *port, const struct ibv_ah_attr *attr, char *why,
+		      size_t size);
 
 #endif
