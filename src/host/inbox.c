@@ -183,12 +183,14 @@ static int send_once(struct host *h, int slot, struct outgoing *l)
 	struct msghdr mh = {
 		.msg_name = &sun, .msg_namelen = sizeof(sun), .msg_iov = l->iov, .msg_iovlen = l->n,
 	};
+	ssize_t sent;
 
 	if (inbox_address(h, slot, &sun))
 		return ENOENT;
-	if (sys_sendmsg(h->inbox, &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0)
+	sent = sys_sendmsg(h->inbox, &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent >= 0)
 		return 0;
-	return errno == EAGAIN || errno == ENOBUFS || errno == ENOMEM || errno == EINTR ? EAGAIN :
+	return sent == -EAGAIN || sent == -ENOBUFS || sent == -ENOMEM || sent == -EINTR ? EAGAIN :
 	       ENOENT;
 }
 
@@ -329,7 +331,7 @@ enum host_msg host_inbox_recv(struct host *h, struct net_path *path, void *buf, 
 		return HOST_NOTHING;
 	do
 		got = sys_recvmsg(h->inbox, &mh, MSG_DONTWAIT);
-	while (got < 0 && errno == EINTR);
+	while (got == -EINTR);
 	if (got < 0)
 		return HOST_NOTHING;
 	if (mh.msg_flags & MSG_TRUNC)
@@ -354,7 +356,7 @@ unsigned int host_inbox_recv_batch(struct host *h, struct host_message *m, unsig
 		return 0;
 	do
 		got = sys_recvmmsg(h->inbox, mm, n, MSG_DONTWAIT);
-	while (got < 0 && errno == EINTR);
+	while (got == -EINTR);
 	for (int i = 0; i < got; i++)
 		m[i].kind = mm[i].msg_hdr.msg_flags & MSG_TRUNC ?
 				    HOST_GARBAGE :

@@ -87,7 +87,7 @@ unsigned int packet_send(struct raw_port *port, struct raw_out *out, unsigned in
 		if (k > 0) {
 			done += k;
 			fetch_add_relaxed(&port->stats.sent, k);
-		} else if (explain(errno, why)) {
+		} else if (explain(-k, why)) {
 			done++;
 			fetch_add_relaxed(&port->stats.refused, 1);
 		} else {

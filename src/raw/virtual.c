@@ -171,12 +171,14 @@ static enum delivery give(struct virtual_port *p, struct member *m, const struct
 			     .msg_iov = (struct iovec *)o->piece,
 			     .msg_iovlen = o->pieces };
 
-	if (sys_sendmsg(p->port.fd[0], &mh, MSG_DONTWAIT | MSG_NOSIGNAL) >= 0) {
+	ssize_t sent = sys_sendmsg(p->port.fd[0], &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+	if (sent >= 0) {
 		m->full_since = 0;
 		return DELIVERED;
 	}
-	if (errno != EAGAIN && errno != ENOBUFS && errno != EINTR)
-		return errno == EFAULT ? BUSY : UNREACHABLE;
+	if (sent != -EAGAIN && sent != -ENOBUFS && sent != -EINTR)
+		return sent == -EFAULT ? BUSY : UNREACHABLE;
 	if (!m->full_since)
 		m->full_since = now;
 	return time_since(m->full_since, now) < DEAF_AFTER ? BUSY : UNREACHABLE;

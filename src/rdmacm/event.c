@@ -306,8 +306,7 @@ void event_unqueue(struct channel *ch, struct event *e)
 	 * over, or the kernel lacks RWF_NOWAIT and the next taker wakes up once without an event.
 	 */
 	pthread_mutex_lock(&ringing);
-	if (preadv2(ch->pub.fd, &iov, 1, -1, RWF_NOWAIT) < 0)
-		errno = 0;
+	(void)sys_preadv2_here(ch->pub.fd, &iov, 1, RWF_NOWAIT);
 	pthread_mutex_unlock(&ringing);
 }
 

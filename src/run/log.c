@@ -87,7 +87,7 @@ static void write_line(const char *line, size_t len)
 
 	do
 		n = sys_write(log_fd, line, len);
-	while (n < 0 && errno == EINTR);
+	while (n == -EINTR);
 }
 
 void log_write(enum log_module module, enum log_level level, const char *fmt, ...)

@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "run/netdev_scan.h"
+#include "util/cancel.h"
 
 enum {
 	DUMP_TRIES = 5,		/* the kernel reports that a change interrupted the dump */
@@ -206,11 +207,13 @@ bool netdev_monitor_drain(int fd)
 	 * readable again.
 	 */
 	for (int i = 0; i < DRAINED_AT_ONCE; i++) {
-		ssize_t n = recv(fd, &byte, sizeof(byte), MSG_DONTWAIT);
+		struct iovec iov = { &byte, sizeof(byte) };
+		struct msghdr mh = { .msg_iov = &iov, .msg_iovlen = 1 };
+		ssize_t n = sys_recvmsg(fd, &mh, MSG_DONTWAIT);
 
-		if (n < 0 && errno == EINTR)
+		if (n == -EINTR)
 			continue;
-		if (n < 0 && errno != ENOBUFS)
+		if (n < 0 && n != -ENOBUFS)
 			return changed;
 		changed = true;
 	}

@@ -142,7 +142,7 @@ static void kick(struct progress *p)
 	/* EAGAIN: the counter is full of unread wake-ups, so the thread wakes up anyway. */
 	do
 		n = sys_write(p->wake_fd, &one, sizeof(one));
-	while (n < 0 && errno == EINTR);
+	while (n == -EINTR);
 }
 
 /* Publishes what other threads stored before they waited in progress_unwatch(). */

@@ -12,6 +12,7 @@
 #ifndef VRB_UTIL_CANCEL_H
 #define VRB_UTIL_CANCEL_H
 
+#include <errno.h>
 #include <pthread.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
@@ -31,41 +32,59 @@ static inline void cancel_on(int old)
 	pthread_setcancelstate(old, NULL);
 }
 
-/* As those without sys_. */
+/*
+ * As those without sys_, but a failure is the negative errno value, as the kernel returns it. errno
+ * is left alone: it must not change in calls that succeed, as posting and polling mostly do.
+ */
+
+static inline long sys_result(long result, int before)
+{
+	if (result < 0) {
+		result = -errno;
+		errno = before;
+	}
+	return result;
+}
+
+#define SYS_CALL(...)                                                                              \
+	({                                                                                         \
+		int before_ = errno;                                                               \
+		sys_result(syscall(__VA_ARGS__), before_);                                         \
+	})
 
 static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 {
-	return syscall(SYS_write, fd, buf, len);
+	return SYS_CALL(SYS_write, fd, buf, len);
 }
 
 /* At the file's own position; the kernel takes an offset in two halves. */
 static inline ssize_t sys_preadv2_here(int fd, const struct iovec *iov, int n, int flags)
 {
-	return syscall(SYS_preadv2, fd, iov, n, -1L, -1L, flags);
+	return SYS_CALL(SYS_preadv2, fd, iov, n, -1L, -1L, flags);
 }
 
 static inline ssize_t sys_sendmsg(int fd, const struct msghdr *m, int flags)
 {
-	return syscall(SYS_sendmsg, fd, m, flags);
+	return SYS_CALL(SYS_sendmsg, fd, m, flags);
 }
 
 static inline ssize_t sys_recvmsg(int fd, struct msghdr *m, int flags)
 {
-	return syscall(SYS_recvmsg, fd, m, flags);
+	return SYS_CALL(SYS_recvmsg, fd, m, flags);
 }
 
 static inline int sys_sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
 {
-	return (int)syscall(SYS_sendmmsg, fd, m, n, flags);
+	return (int)SYS_CALL(SYS_sendmmsg, fd, m, n, flags);
 }
 
 /* Without the timeout, whose type differs between machines. */
 static inline int sys_recvmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
 {
 #ifdef SYS_recvmmsg
-	return (int)syscall(SYS_recvmmsg, fd, m, n, flags, NULL);
+	return (int)SYS_CALL(SYS_recvmmsg, fd, m, n, flags, NULL);
 #else
-	return (int)syscall(SYS_recvmmsg_time64, fd, m, n, flags, NULL);
+	return (int)SYS_CALL(SYS_recvmmsg_time64, fd, m, n, flags, NULL);
 #endif
 }
 

@@ -28,7 +28,10 @@ static struct ibv_device **get_device_list(int *num_devices)
 
 struct ibv_device **ibv_get_device_list(int *num_devices)
 {
+	int before = errno;
+
 	vrb_fault_taps_start();
+	errno = before;
 	return TAP_POINTER(get_device_list, num_devices);
 }
 

@@ -29,10 +29,14 @@ void vrb_tap_qp(struct ibv_qp_ex *qp);
 #define TAP_PASTE(a, b) a##b
 #define TAP_EACH(count, ...) TAP_PASTE(TAP_ARG_, count)(__VA_ARGS__)
 
-/* result_ is the verb's result, error_ its errno value, object_ the object it created. */
+/*
+ * result_ is the verb's result, error_ its errno value, object_ the object it created. A verb that
+ * succeeds leaves errno alone: wrappers in Go, for one, take a change for a failure.
+ */
 #define TAP_CALL(name, fails_with, error, object_made, ...)                                        \
 	({                                                                                         \
 		__typeof__(name(__VA_ARGS__)) result_;                                             \
+		const int before_ = errno;                                                         \
                                                                                                    \
 		if (likely(!tapped())) {                                                           \
 			result_ = name(__VA_ARGS__);                                               \
@@ -54,6 +58,8 @@ void vrb_tap_qp(struct ibv_qp_ex *qp);
 			call_.object = (object_made);                                              \
 			vrb_tap_leave(&call_);                                                     \
 		}                                                                                  \
+		if (!(error))                                                                      \
+			errno = before_;                                                           \
 		result_;                                                                           \
 	})
 

@@ -288,8 +288,7 @@ static void note_error(struct udp_wire *u, struct msghdr *mh)
 			continue;
 		memcpy(&e, CMSG_DATA(c), sizeof(e));
 		read_destination(&dst, mh->msg_name);
-		errno = (int)e.ee_errno;
-		log_debug(LOG_WIRE, "ICMP error for a sent packet: %m");
+		log_debug(LOG_WIRE, "ICMP error for a sent packet: %s", strerror((int)e.ee_errno));
 		if (e.ee_errno)
 			path_errors_note(u->wire.path_errors, &dst, (int)e.ee_errno, clock_now());
 	}
@@ -339,9 +338,9 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 	u->nearly_full = was_nearly_full(u, family);
 	for (tries = 0; tries < UDP_MESSAGES; tries++) {
 		got = sys_recvmmsg(u->fd[family], u->mm, UDP_MESSAGES, MSG_DONTWAIT);
-		if (got >= 0 || errno == EAGAIN)
+		if (got >= 0 || got == -EAGAIN)
 			break;
-		if (errno != EINTR)
+		if (got != -EINTR)
 			drain_errors(u, u->fd[family]);
 	}
 	u->got_bytes = 0;

@@ -207,8 +207,7 @@ static enum verdict judge(struct udp_wire *u, const struct wire_pkt *pkt, bool r
 		break;
 	}
 	fetch_add_relaxed(&s->send_refused, 1);
-	errno = err;
-	log_limited(LOG_WIRE, LOG_DEBUG, "the kernel refused a packet: %m");
+	log_limited(LOG_WIRE, LOG_DEBUG, "the kernel refused a packet: %s", strerror(err));
 	return LOST;
 }
 
@@ -258,7 +257,7 @@ static unsigned int send_stretch(struct udp_wire *u, struct batch *b, struct wir
 		fetch_add_relaxed(&u->wire.stats.sent, done);
 		return done;
 	}
-	v = judge(u, &pkts[0], b->pkts[0] > 1, first, sent < 0 ? errno : EAGAIN);
+	v = judge(u, &pkts[0], b->pkts[0] > 1, first, sent < 0 ? -sent : EAGAIN);
 	*retry = v == RETRY;
 	pkts[0].alone = v == ALONE;
 	return v == LOST ? b->pkts[0] : 0;

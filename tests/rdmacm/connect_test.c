@@ -576,9 +576,68 @@ static void channel_destroyed(void)
 	pair_destroy(&p);
 }
 
+/* Calls that succeed leave errno alone; see tests/verbs/errno_test.c. */
+#define SUCCEEDS(call)                                                                             \
+	do {                                                                                       \
+		errno = E2BIG;                                                                     \
+		CHECK_EQ(call, 0);                                                                 \
+		CHECK_EQ(errno, E2BIG);                                                            \
+	} while (0)
+
+static struct rdma_cm_id *next_id(struct rdma_event_channel *ch, enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *id;
+
+	SUCCEEDS(rdma_get_cm_event(ch, &e));
+	CHECK_EQ(e->event, type);
+	id = e->id;
+	SUCCEEDS(rdma_ack_cm_event(e));
+	return id;
+}
+
+static void errno_is_kept(void)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 } };
+	struct rdma_conn_param param = { .retry_count = 7 };
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct sockaddr_storage to = world_addr(LOOPBACK, 0);
+	struct rdma_cm_id *listener, *id, *passive;
+
+	CHECK(ch);
+	SUCCEEDS(rdma_create_id(ch, &listener, NULL, RDMA_PS_TCP));
+	SUCCEEDS(rdma_bind_addr(listener, (struct sockaddr *)&to));
+	SUCCEEDS(rdma_listen(listener, 4));
+	((struct sockaddr_in *)&to)->sin_port = rdma_get_src_port(listener);
+	SUCCEEDS(rdma_create_id(ch, &id, NULL, RDMA_PS_TCP));
+	SUCCEEDS(rdma_resolve_addr(id, NULL, (struct sockaddr *)&to, WORLD_TIMEOUT_MS));
+	next_id(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	SUCCEEDS(rdma_resolve_route(id, WORLD_TIMEOUT_MS));
+	next_id(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
+	SUCCEEDS(rdma_create_qp(id, NULL, &attr));
+	SUCCEEDS(rdma_connect(id, &param));
+	passive = next_id(ch, RDMA_CM_EVENT_CONNECT_REQUEST);
+	attr = (struct ibv_qp_init_attr){ .qp_type = IBV_QPT_RC, .cap = { 4, 4, 1, 1, 0 } };
+	SUCCEEDS(rdma_create_qp(passive, NULL, &attr));
+	SUCCEEDS(rdma_accept(passive, &param));
+	next_id(ch, RDMA_CM_EVENT_ESTABLISHED);
+	next_id(ch, RDMA_CM_EVENT_ESTABLISHED);
+	SUCCEEDS(rdma_disconnect(id));
+	SUCCEEDS(rdma_disconnect(passive));
+	next_id(ch, RDMA_CM_EVENT_DISCONNECTED);
+	next_id(ch, RDMA_CM_EVENT_DISCONNECTED);
+	rdma_destroy_qp(id);
+	rdma_destroy_qp(passive);
+	SUCCEEDS(rdma_destroy_id(id));
+	SUCCEEDS(rdma_destroy_id(passive));
+	SUCCEEDS(rdma_destroy_id(listener));
+	rdma_destroy_event_channel(ch);
+}
+
 int main(void)
 {
 	parameters();
+	errno_is_kept();
 	as_many_as_requested();
 	no_reads();
 	data();

@@ -213,9 +213,10 @@ static bool on_poke(void *arg, int fd)
 void vrb_fault_control_poke(void)
 {
 	uint64_t one = 1;
+	ssize_t n = pokes < 0 ? 0 : sys_write(pokes, &one, sizeof(one));
 
-	if (pokes >= 0 && sys_write(pokes, &one, sizeof(one)) < 0)
-		log_debug(LOG_FAULT, "eventfd: %m");
+	if (n < 0)
+		log_debug(LOG_FAULT, "eventfd: %s", strerror((int)-n));
 }
 
 static void start_pokes(void)

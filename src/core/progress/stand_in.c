@@ -134,11 +134,11 @@ static bool handlers_interrupt(void)
 	return false;
 }
 
-static int read_now(int eventfd, uint64_t *count)
+static bool read_now(int eventfd, uint64_t *count)
 {
 	struct iovec iov = { count, sizeof(*count) };
 
-	return sys_preadv2_here(eventfd, &iov, 1, RWF_NOWAIT) < 0 ? errno : 0;
+	return sys_preadv2_here(eventfd, &iov, 1, RWF_NOWAIT) >= 0;
 }
 
 static int wait_until(uint64_t end, int eventfd, uint64_t *count)
@@ -160,7 +160,7 @@ static int wait_until(uint64_t end, int eventfd, uint64_t *count)
 				return errno == EINTR && handlers_interrupt() ? EINTR : EAGAIN;
 			any = serve(fds, n) || fds[EVENT].revents;
 		}
-		if (any && read_now(eventfd, count) == 0)
+		if (any && read_now(eventfd, count))
 			return 0;
 		if (fds[EVENT].revents)
 			break;	/* another thread was faster, or there is no RWF_NOWAIT */
