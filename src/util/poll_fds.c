@@ -4,46 +4,48 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <stddef.h>
+#include <stdlib.h>
 #include <sys/select.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum {
-	MOST = 1 << 16,		/* a descriptor beyond is not looked at */
-	BITS = sizeof(fd_mask) * CHAR_BIT,
-};
+#include "util/compiler.h"
 
-static bool has_place(int fd)
-{
-	return fd >= 0 && fd < MOST;
-}
+enum { BITS = sizeof(fd_mask) * CHAR_BIT };
 
 static fd_mask bit(int fd)
 {
 	return (fd_mask)(1UL << fd % BITS);
 }
 
+static int highest(const struct pollfd *fds, unsigned int n)
+{
+	int top = 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		top = max(top, fds[i].fd);
+	return top;
+}
+
 /* select(2) has no such limit. Not FD_SET(), which aborts beyond FD_SETSIZE. */
 static int by_select(struct pollfd *fds, unsigned int n, const struct timespec *limit)
 {
-	fd_mask in[MOST / BITS] = { 0 };
 	struct timespec left = limit ? *limit : (struct timespec){ 0 };
-	int ready, top = 0;
+	int ready, top = highest(fds, n);
+	fd_mask *in = calloc((size_t)top / BITS + 1, sizeof(*in));
 
+	if (!in)
+		return -1;
+	for (unsigned int i = 0; i < n; i++)
+		if (fds[i].fd >= 0)
+			in[fds[i].fd / BITS] |= bit(fds[i].fd);
+	ready = (int)syscall(SYS_pselect6, top + 1, in, NULL, NULL, limit ? &left : NULL, NULL);
 	for (unsigned int i = 0; i < n; i++) {
-		if (!has_place(fds[i].fd))
-			continue;
-		in[fds[i].fd / BITS] |= bit(fds[i].fd);
-		top = fds[i].fd < top ? top : fds[i].fd + 1;
-	}
-	ready = (int)syscall(SYS_pselect6, top, in, NULL, NULL, limit ? &left : NULL, NULL);
-	for (unsigned int i = 0; i < n; i++) {
-		bool is = ready > 0 && has_place(fds[i].fd) &&
-			  (in[fds[i].fd / BITS] & bit(fds[i].fd));
+		bool is = ready > 0 && fds[i].fd >= 0 && (in[fds[i].fd / BITS] & bit(fds[i].fd));
 
 		fds[i].revents = is ? POLLIN : 0;
 	}
+	free(in);
 	return ready;
 }
 

@@ -38,7 +38,7 @@ enum kind { FREE, STREAM, DATAGRAM };
 struct flow {
 	uint64_t sent, got;
 	bool ended;	/* the sender will send no more */
-	bool cut;	/* an end was closed by force, or unread data was in it: bytes may be missing */
+	bool cut;	/* the reader closed an end or a direction: bytes may be missing */
 };
 
 struct connection {

@@ -96,8 +96,14 @@ static bool put(struct local_peer *peer, const struct lane_packet *p)
 
 static bool put_waiting(struct local_peer *peer, const struct waiting *w)
 {
-	return put(peer, &(struct lane_packet){ .path = w->has_path ? &w->path : NULL,
-						.data = w->data, .len = w->len, .flags = w->flags });
+	const struct lane_packet p = {
+		.path = w->has_path ? &w->path : NULL,
+		.data = w->data,
+		.len = w->len,
+		.flags = w->flags,
+	};
+
+	return put(peer, &p);
 }
 
 /* Ends a queue that becomes empty, or whose process has died. True if it has. */
