@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rdmacm/cma.h"
@@ -29,8 +30,17 @@
 
 static pthread_mutex_t ringing = PTHREAD_MUTEX_INITIALIZER;
 
-/* Channels whose eventfds are written at once, without the lock. */
-enum { RINGS = 16 };
+enum {
+	RINGS = 16,	/* channels whose eventfds are written at once, without the lock */
+	KEPT = 16,	/* destroyed channels whose memory is kept */
+	END_S = 1,	/* in which a program that has destroyed its channel is expected to end */
+};
+
+/* The last destroyed channels, under `ringing`. */
+static struct {
+	struct channel *channel[KEPT];
+	unsigned int next;
+} kept;
 
 struct ring {
 	int fd;
@@ -57,19 +67,31 @@ int channel_create(struct channel **out)
 	return 0;
 }
 
+/*
+ * Some programs destroy the channel of a thread that waits, and end (rping). It must sleep on, and
+ * find no closed descriptor, nor another file with its number. A thread that comes a little later
+ * must find neither a closed descriptor nor memory that was freed.
+ */
 void channel_destroy(struct channel *ch)
 {
+	int fd = ch->pub.fd;
+	struct channel *unused;
+	bool waits;
+
 	/* It has no uncounted events, but another thread may just be counting. */
 	pthread_mutex_lock(&ringing);
+	store_relaxed(&ch->pub.fd, -1);
+	full_fence();	/* pairs with read_count() */
+	waits = load_relaxed(&ch->waiters);
+	unused = waits ? NULL : kept.channel[kept.next];
+	if (!waits) {
+		kept.channel[kept.next] = ch;
+		kept.next = (kept.next + 1) % KEPT;
+	}
 	pthread_mutex_unlock(&ringing);
-	/*
-	 * Some programs destroy the channel of a thread that waits, and end (rping).  It must sleep
-	 * on, and find no closed descriptor, nor another file with its number.
-	 */
-	if (load_relaxed(&ch->waiters))
-		return;
-	close(ch->pub.fd);
-	free(ch);
+	if (!waits)
+		close(fd);
+	free(unused);
 }
 
 struct event *event_new(struct cma_id *id, enum rdma_cm_event_type type, int status)
@@ -221,10 +243,10 @@ static bool blocks(int fd)
  * Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work: until an
  * event is there, or once if the channel does not block.
  */
-static void progress(const struct channel *ch)
+static void progress(int event_fd)
 {
-	struct pollfd fd = { .fd = ch->pub.fd, .events = POLLIN };
-	bool wait = blocks(ch->pub.fd);
+	struct pollfd fd = { .fd = event_fd, .events = POLLIN };
+	bool wait = blocks(event_fd);
 
 	do
 		qp1.poll(cma.mad);
@@ -250,20 +272,37 @@ static void end_wait(void *ch)
 	fetch_sub_release(&((struct channel *)ch)->waiters, 1);
 }
 
-/* Reads a count. */
-static int read_count(struct channel *ch)
+static int read_open(struct channel *ch, int fd)
 {
-	int fd = ch->pub.fd, err = EAGAIN;
+	int err = EAGAIN;
 	uint64_t count;
 
-	fetch_add_relaxed(&ch->waiters, 1);
-	pthread_cleanup_push(end_wait, ch);
 	if (cma.mad && qp1.polls(cma.mad))
-		progress(ch);
+		progress(fd);
 	else if (cma.mad && !load_relaxed(&ch->queued) && blocks(fd))
 		err = qp1.await(cma.mad, fd, &count);
 	if (err == EAGAIN)
 		err = read(fd, &count, sizeof(count)) < 0 ? errno : 0;
+	return err;
+}
+
+/* The channel was destroyed.  An error would end the program, which does so itself. */
+static int read_destroyed(void)
+{
+	nanosleep(&(struct timespec){ .tv_sec = END_S }, NULL);
+	return EBADF;
+}
+
+/* Reads a count. */
+static int read_count(struct channel *ch)
+{
+	int fd, err;
+
+	fetch_add_relaxed(&ch->waiters, 1);
+	pthread_cleanup_push(end_wait, ch);
+	full_fence();	/* pairs with channel_destroy() */
+	fd = load_relaxed(&ch->pub.fd);
+	err = fd < 0 ? read_destroyed() : read_open(ch, fd);
 	pthread_cleanup_pop(true);
 	return err;
 }

@@ -233,6 +233,16 @@ static void destroyed_while_waiting(void)
 	CHECK(fcntl(fd, F_GETFD) >= 0);
 }
 
+/* The same a little later: the thread was about to wait. */
+static void destroyed_before_waiting(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_event *e;
+
+	rdma_destroy_event_channel(ch);
+	CHECK_FAILS(rdma_get_cm_event(ch, &e), EBADF);
+}
+
 /* The events of an id move with it, to the end of the other channel. */
 static void migrated(struct rdma_event_channel *ch)
 {
@@ -308,6 +318,7 @@ int main(void)
 	migrated(ch);
 	without_channel();
 	rdma_destroy_event_channel(ch);
+	destroyed_before_waiting();
 	destroyed_while_waiting();
 	return 0;
 }
