@@ -191,6 +191,14 @@ static bool forgets_progress(const struct segment *seg, uint32_t at, const struc
 	return seg->qpn[at] != qp->qpn || qp->state == IBV_QPS_RESET || qp->state == IBV_QPS_INIT;
 }
 
+/* Must hold seg->lock. */
+static void set_ended(struct segment *seg, uint32_t at, bool ended)
+{
+	uint64_t bit = 1ull << at % 64;
+
+	seg->ended[at / 64] = ended ? seg->ended[at / 64] | bit : seg->ended[at / 64] & ~bit;
+}
+
 int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_qp_facts facts)
 {
 	uint32_t at;
@@ -201,6 +209,7 @@ int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_q
 		if (forgets_progress(seg, at, qp))
 			store_relaxed(&qp_table(seg)[at].progress, 0);	/* L11 */
 		seg->qpn[at] = qp->qpn;
+		set_ended(seg, at, false);
 		write_entry(&qp_table(seg)[at], qp, facts);
 	}
 	lock_release(&seg->lock);
@@ -221,7 +230,31 @@ static void empty_places(struct segment *seg, uint32_t at)
 	}
 }
 
+/* Must hold seg->lock. */
+static void retract(struct segment *seg, uint32_t at)
+{
+	struct seg_qp *e = &qp_table(seg)[at];
+
+	set_ended(seg, at, false);
+	seg->qpn[at] = SEG_QP_DELETED;
+	store_release(&e->qpn, SEG_QP_DELETED);
+	/* Invalidate copies. */
+	store_release(&e->gen, load_relaxed(&e->gen) + 2);
+	empty_places(seg, at);
+}
+
 void segment_retract_qp(struct segment *seg, uint32_t qpn)
+{
+	uint32_t at;
+
+	lock_acquire(&seg->lock);
+	at = find_place(seg, qpn);
+	if (at != SEG_QPS && seg->qpn[at] == qpn)
+		retract(seg, at);
+	lock_release(&seg->lock);
+}
+
+void segment_end_qp(struct segment *seg, uint32_t qpn)
 {
 	uint32_t at;
 
@@ -229,13 +262,25 @@ void segment_retract_qp(struct segment *seg, uint32_t qpn)
 	at = find_place(seg, qpn);
 	if (at != SEG_QPS && seg->qpn[at] == qpn) {
 		struct seg_qp *e = &qp_table(seg)[at];
+		uint32_t gen = load_relaxed(&e->gen) & ~1u;
 
-		seg->qpn[at] = SEG_QP_DELETED;
-		store_release(&e->qpn, SEG_QP_DELETED);
-		/* Invalidate copies. */
-		store_release(&e->gen, load_relaxed(&e->gen) + 2);
-		empty_places(seg, at);
+		store_relaxed(&e->gen, gen + 1);
+		full_fence();
+		e->state = IBV_QPS_ERR;
+		store_release(&e->gen, gen + 2);
+		set_ended(seg, at, true);
 	}
+	lock_release(&seg->lock);
+}
+
+void segment_forget_qp(struct segment *seg, uint32_t qpn)
+{
+	uint32_t at;
+
+	lock_acquire(&seg->lock);
+	at = find_place(seg, qpn);
+	if (at != SEG_QPS && seg->qpn[at] == qpn && seg->ended[at / 64] & 1ull << at % 64)
+		retract(seg, at);
 	lock_release(&seg->lock);
 }
 

@@ -34,6 +34,7 @@ struct segment {
 	 * under lock; private copy of the QP table's keys, because the table itself is only written
 	 */
 	uint32_t qpn[SEG_QPS];
+	uint64_t ended[SEG_QPS / 64];	/* under lock: entries after segment_end_qp() */
 	uint64_t lanes[SEG_PEERS / 64];	/* atomic: lanes with memory */
 };
 
@@ -82,6 +83,13 @@ struct lane *segment_own_lane(struct segment *seg, unsigned int slot);
  */
 int segment_publish_qp(struct segment *seg, const struct wq_qp *qp, struct seg_qp_facts facts);
 void segment_retract_qp(struct segment *seg, uint32_t qpn);
+
+/*
+ * Keeps the progress word of a QP that ends, for a peer that has not read it: the QP receives
+ * nothing more. segment_forget_qp() withdraws it; no effect if another QP has the number since.
+ */
+void segment_end_qp(struct segment *seg, uint32_t qpn);
+void segment_forget_qp(struct segment *seg, uint32_t qpn);
 
 /*
  * Returns the progress word of a published QP, for its owner (message.h); NULL: the QP is not in

@@ -18,6 +18,7 @@
  *	AGAIN		is killed, and another process gets its slot
  *	FULL		fills its lane to the sender, and destroys the QP: the ACK that replaces its
  *			word must wait for room
+ *	LEAVE		the same, and exits before there is room
  *
  * The sender has no other source of ACKs: no ACK timeout (except in STEP), no progress thread and
  * no UDP. The receiver has no progress thread either, so it receives only when it polls.
@@ -455,6 +456,53 @@ static void full_receiver(int sock)
  * Returns false if the receiver did not wait for so long, which it need not if the sender gets no
  * CPU.
  */
+/* Destroys its QPs, closes the device and exits. */
+static void leaving_receiver(int sock)
+{
+	static const struct rc_addr none;
+	struct ibv_qp *filler[FILLERS];
+	struct rc rc;
+	char go;
+
+	open_receiver(&rc, sock, 0);
+	open_fillers(&rc, sock, filler, post_probe_receive);
+	child_recv(sock, &go, 1);
+	receive_all(&rc);
+	for (int i = 0; i < FILLERS * FILLS; i++)
+		CHECK_EQ(rc_post_send(&rc, filler[i % FILLERS], IBV_WR_SEND, 1, &none, i), 0);
+	CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
+	for (int i = 0; i < FILLERS; i++)
+		CHECK_EQ(ibv_destroy_qp(filler[i]), 0);
+	CHECK_EQ(ibv_close_device(rc.ctx), 0);
+}
+
+/* Looks only when the receiver has gone. */
+static void test_leave(void)
+{
+	struct child child = child_fork(leaving_receiver);
+	struct ibv_qp *filler[FILLERS];
+	struct rc_addr peer;
+	struct ibv_wc wc;
+	struct rc rc;
+	char go = 'G';
+	int done = 0;
+
+	rc_open(&rc, SIZE);
+	open_sender(&rc, child.sock, &peer, 0);
+	open_fillers(&rc, child.sock, filler, post_many_receives);
+	send_all(&rc);
+	child_send(child.sock, &go, 1);
+	child_join(&child);
+	while (done < MESSAGES) {
+		wc = rc_wait(&rc);
+		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+		done += wc.qp_num == rc.qp->qp_num;
+	}
+	for (int i = 0; i < FILLERS; i++)
+		CHECK_EQ(ibv_destroy_qp(filler[i]), 0);
+	rc_close(&rc);
+}
+
 static bool run_full(struct rc *rc)
 {
 	struct child child = child_fork(full_receiver);
@@ -519,6 +567,8 @@ int main(int argc, char **argv)
 		test_again();
 	else if (strcmp(what, "FULL") == 0)
 		test_full();
+	else if (strcmp(what, "LEAVE") == 0)
+		test_leave();
 	else
 		test_end();
 	return 0;

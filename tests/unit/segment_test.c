@@ -194,6 +194,34 @@ static void progress_ends_with_the_connection(void **state)
 	peer_map_close(&map);
 }
 
+/* The word of a QP that has ended stays until it is withdrawn, or another QP has the number. */
+static void progress_outlives_its_queue_pair(void **state)
+{
+	struct wq_qp qp = { .qpn = FIRST_QPN, .state = IBV_QPS_RTS };
+	struct seg_qp copy;
+	struct peer_map map;
+
+	assert_int_equal(open_map(&map), 0);
+	segment_publish_qp(seg[0], &qp, (struct seg_qp_facts){ 0 });
+	segment_forget_qp(seg[0], FIRST_QPN);
+	assert_non_null(peer_map_qp(&map, FIRST_QPN, &copy));
+	*segment_progress(seg[0], FIRST_QPN) = 1;
+	segment_end_qp(seg[0], FIRST_QPN);
+	assert_non_null(peer_map_qp(&map, FIRST_QPN, &copy));
+	assert_int_equal(copy.progress, 1);
+	assert_int_equal(copy.state, IBV_QPS_ERR);
+	segment_forget_qp(seg[0], FIRST_QPN);
+	assert_null(peer_map_qp(&map, FIRST_QPN, &copy));
+
+	segment_publish_qp(seg[0], &qp, (struct seg_qp_facts){ 0 });
+	segment_end_qp(seg[0], FIRST_QPN);
+	segment_publish_qp(seg[0], &qp, (struct seg_qp_facts){ 0 });
+	segment_forget_qp(seg[0], FIRST_QPN);
+	assert_non_null(peer_map_qp(&map, FIRST_QPN, &copy));
+	segment_retract_qp(seg[0], FIRST_QPN);
+	peer_map_close(&map);
+}
+
 /* The owner overwrites whatever others write into the table. */
 static void the_owner_restores_overwritten_entries(void **state)
 {
@@ -333,6 +361,7 @@ int main(void)
 		cmocka_unit_test(qps_match_what_was_published),
 		cmocka_unit_test(any_change_invalidates_a_copy),
 		cmocka_unit_test(progress_ends_with_the_connection),
+		cmocka_unit_test(progress_outlives_its_queue_pair),
 		cmocka_unit_test(the_owner_restores_overwritten_entries),
 		cmocka_unit_test(keys_without_memory_are_not_touched),
 		cmocka_unit_test(any_changed_bit_fails_the_digest),

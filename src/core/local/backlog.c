@@ -24,7 +24,7 @@ struct waiting {
 	struct net_path path;
 	bool has_path;
 	uint8_t flags;
-	uint32_t len;
+	uint32_t len, ended_qpn;
 	uint8_t data[];
 };
 
@@ -56,6 +56,8 @@ static void drop(struct queue *q, struct waiting *w)
 {
 	q->bytes -= size_of(w->len);
 	store_relaxed(&vrb_backlog_bytes, vrb_backlog_bytes - size_of(w->len));
+	if (w->ended_qpn)
+		segment_forget_qp(local_segment(vrb.local), w->ended_qpn);
 	list_del(&w->node);
 	free(w);
 }
@@ -216,7 +218,8 @@ static struct waiting *new_waiting(const struct lane_packet *p)
 
 	if (!w)
 		return NULL;
-	*w = (struct waiting){ .has_path = p->path, .flags = p->flags, .len = p->len };
+	*w = (struct waiting){ .has_path = p->path, .flags = p->flags, .len = p->len,
+			       .ended_qpn = p->ended_qpn };
 	if (p->path)
 		w->path = *p->path;
 	memcpy(w->data, p->data, p->len);
@@ -245,12 +248,25 @@ bool vrb_backlog_add(struct local_peer *peer, const struct lane_packet *p)
 	return w;
 }
 
+/* Peers read the progress words that are left also after the process. */
+static void keep_words(struct queue *q)
+{
+	struct list *pos;
+
+	list_for_each (pos, &q->packets)
+		list_entry(pos, struct waiting, node)->ended_qpn = 0;
+}
+
 void vrb_backlog_stop(void)
 {
 	lock_acquire(&backlog.lock);
 	send_all(clock_now());
-	while (!list_empty(&backlog.queues))
-		end_queue(list_entry(backlog.queues.next, struct queue, node));
+	while (!list_empty(&backlog.queues)) {
+		struct queue *q = list_entry(backlog.queues.next, struct queue, node);
+
+		keep_words(q);
+		end_queue(q);
+	}
 	timers_remove(vrb.timers, &backlog.timer.timer);
 	backlog.has_timer = false;
 	lock_release(&backlog.lock);

@@ -3,7 +3,8 @@
  * Packets for processes of this host that take nothing from their lanes, and for which no send
  * queue waits: datagrams that must not hold up those to other processes, and last answers of QPs
  * that have ended. A timer sends them, in order and before any other packet of their kind to the
- * same process, until that process has room or exits. What waits when the device is closed is lost.
+ * same process, until that process has room or exits. What waits when the device is closed is lost,
+ * but for progress words, which stay readable.
  *
  * Its lock ranks below qp->lock and above those of src/local.
  */
@@ -23,6 +24,7 @@ struct lane_packet {
 	const uint8_t *data;
 	uint32_t len;
 	uint8_t flags;			/* LANE_LOSSY or 0 */
+	uint32_t ended_qpn;		/* while it waits, segment_end_qp() is in effect; 0: none */
 };
 
 extern size_t vrb_backlog_bytes;	/* atomic; written under the lock */

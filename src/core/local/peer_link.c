@@ -141,14 +141,26 @@ void vrb_peer_publish(struct vrb_qp *qp)
 		local_wait_quiet(vrb.local);
 }
 
+/* word: the peer may read its last ACK there, perhaps after this process. */
+static void end_with_answers(struct vrb_qp *qp, bool word)
+{
+	if (word)
+		segment_end_qp(local_segment(vrb.local), qp->wq.qpn);
+	if (!vrb_peer_leave_answers(qp, word) || !word)
+		segment_retract_qp(local_segment(vrb.local), qp->wq.qpn);
+}
+
 void vrb_peer_drop(struct vrb_qp *qp)
 {
+	bool word = qp->peer.word_used;
+
 	if (!vrb.local)
 		return;
 	vrb_word_retract(qp, qp->now);
 	if (unlikely(qp->peer.process && qp->peer.answers_wait))
-		vrb_peer_leave_answers(qp);
-	segment_retract_qp(local_segment(vrb.local), qp->wq.qpn);
+		end_with_answers(qp, word);
+	else
+		segment_retract_qp(local_segment(vrb.local), qp->wq.qpn);
 	if (was_receiving(qp))
 		local_wait_quiet(vrb.local);
 	release_peers(&qp->peer);

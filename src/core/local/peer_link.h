@@ -69,9 +69,10 @@ void vrb_peer_drop_kept(struct vrb_peer *n);
 
 /*
  * For a QP that ends: what waits for room, the packets that are kept and a pending ACK, goes on
- * waiting without it (backlog.h). Must hold qp->lock.
+ * waiting without it (backlog.h), and with it the QP's entry if its word is of use. False: there is
+ * none, or no room for it. Must hold qp->lock.
  */
-void vrb_peer_leave_answers(struct vrb_qp *qp);
+bool vrb_peer_leave_answers(struct vrb_qp *qp, bool word);
 
 /* Sends a datagram to a process of this host. False: use the wire. Must hold qp->lock. */
 bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,

@@ -191,25 +191,28 @@ void vrb_peer_drop_kept(struct vrb_peer *n)
 		drop_kept(n, list_entry(n->kept.next, struct kept_packet, node));
 }
 
-static void leave(struct local_peer *peer, const uint8_t *packet, uint32_t len)
+static bool leave(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, bool word)
 {
-	vrb_backlog_add(peer, &(struct lane_packet){ NULL, packet, len, lossy() });
+	struct lane_packet p = { .data = packet, .len = len, .flags = lossy(),
+				 .ended_qpn = word ? qp->wq.qpn : 0 };
+
+	return vrb_backlog_add(qp->peer.process, &p);
 }
 
-void vrb_peer_leave_answers(struct vrb_qp *qp)
+bool vrb_peer_leave_answers(struct vrb_qp *qp, bool word)
 {
 	uint8_t packet[ROCE_MAX_PACKET];
 	struct vrb_peer *n = &qp->peer;
 	size_t len = n->answers_wait ? roce_ack_last(&qp->roce, packet) : 0;
+	bool all = n->n_kept || len;
 
 	while (n->n_kept) {
 		struct kept_packet *k = list_entry(n->kept.next, struct kept_packet, node);
 
-		leave(n->process, k->data, k->len);
+		all &= leave(qp, k->data, k->len, word);
 		drop_kept(n, k);
 	}
-	if (len)
-		leave(n->process, packet, len);
+	return all && (!len || leave(qp, packet, len, word));
 }
 
 /* Lost if the process has died. */
@@ -516,23 +519,22 @@ static struct local_peer *addressee(struct vrb_qp *qp, const struct net_path *pa
 bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
 		       uint32_t len, uint64_t now)
 {
+	bool group = net_is_multicast(&path->dst), sent;
+	struct lane_packet datagram = { .path = path, .len = len };
 	uint8_t marked[ROCE_MAX_PACKET];
-	struct local_peer *peer;
-	bool sent;
+	struct local_peer *peer = NULL;
 
-	if (net_is_multicast(&path->dst)) {
-		sent = all_members_local(qp);
-		if (sent && tapped() && !tap_packet(qp, path, &packet, len, marked))
-			return true;
-		/* Send it to all processes: each knows its group members. */
-		if (sent)
-			any_member(send_copy, &(struct lane_packet){ path, packet, len, 0 }, now);
-	} else {
+	if (!group)
 		peer = addressee(qp, path, roce_dest_qpn(packet), now);
-		if (peer && tapped() && !tap_packet(qp, path, &packet, len, marked))
-			return true;
-		sent = peer && send_datagram(peer, &(struct lane_packet){ path, packet, len, 0 });
-	}
+	sent = group ? all_members_local(qp) : peer != NULL;
+	if (sent && tapped() && !tap_packet(qp, path, &packet, len, marked))
+		return true;
+	datagram.data = packet;
+	/* One to a group goes to all processes: each knows its group members. */
+	if (sent && group)
+		any_member(send_copy, &datagram, now);
+	else if (sent)
+		sent = send_datagram(peer, &datagram);
 	if (sent && vrb_mirror_enabled(now))
 		vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path, packet, len, false);
 	return sent;
