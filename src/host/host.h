@@ -228,6 +228,16 @@ void host_unmark(struct host *h, uint64_t name);
 int host_ring(struct host *h, int slot, uint64_t incarnation);
 
 /*
+ * A socket for host_ring_by(), which rings also after this process has given up its right to use
+ * the run directory, as a server that drops its privileges does; it is faster, too. -1: none can
+ * be had, or too few descriptors are left. The caller closes it.
+ */
+int host_bell_open(struct host *h, int slot, uint64_t incarnation);
+
+/* As host_ring(); bell may be -1. */
+int host_ring_by(struct host *h, int bell, int slot, uint64_t incarnation);
+
+/*
  * Keepalive probe from one process to another, or the answer, for core/local/keepalive.c. Does not
  * wait; fills in slot and from. Returns 0; ENOENT if the slot's process is not the one in `to`;
  * EAGAIN if its inbox is full.

@@ -285,6 +285,38 @@ int host_ring(struct host *h, int slot, uint64_t incarnation)
 	return err == EAGAIN ? 0 : err;
 }
 
+int host_bell_open(struct host *h, int slot, uint64_t incarnation)
+{
+	struct sockaddr_un sun;
+	struct host_peer peer;
+	int fd;
+
+	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation ||
+	    inbox_address(h, slot, &sun))
+		return -1;
+	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return -1;
+	if (fd < LIMIT_BELL_FD && connect(fd, (struct sockaddr *)&sun, sizeof(sun)) == 0)
+		return fd;
+	close(fd);
+	return -1;
+}
+
+int host_ring_by(struct host *h, int bell, int slot, uint64_t incarnation)
+{
+	struct outgoing l;
+	struct msghdr mh = { .msg_iov = l.iov };
+	ssize_t sent;
+
+	if (bell < 0)
+		return host_ring(h, slot, incarnation);
+	outgoing_init(&l, KIND_DOORBELL);
+	mh.msg_iovlen = l.n;
+	sent = sys_sendmsg(bell, &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
+	return sent == -ECONNREFUSED || sent == -ENOTCONN ? ENOENT : 0;
+}
+
 int host_send_keepalive(struct host *h, int slot, struct host_keepalive *p)
 {
 	struct host_peer peer;

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/uio.h>
+#include <unistd.h>
 
 #include "host/host.h"
 #include "local/parts.h"
@@ -30,6 +31,8 @@ void peer_free(struct local_peer *peer)
 	peer_unmap_regions(peer);
 	list_del(&peer->bell_node);
 	peer_map_close(&peer->map);
+	if (peer->bell >= 0)
+		close(peer->bell);
 	lock_destroy(&peer->lock);
 	free(peer);
 }
@@ -79,7 +82,7 @@ static void announce(struct local *l, struct local_peer *peer)
 
 	fetch_or_acq_rel(&h->opened[slot / 64], 1ull << slot % 64);
 	fetch_add_acq_rel(&h->news, 1);	/* L6 */
-	host_ring(l->host, peer->slot, peer->map.incarnation);
+	peer_wake(l, peer);
 }
 
 /*
@@ -196,6 +199,7 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 	}
 	peer->slot = slot;
 	peer->self = slot == (int)host_slot(l->host);
+	peer->bell = peer->self ? -1 : host_bell_open(l->host, slot, incarnation);
 	peer->own_heavy = &segment_header(l->seg)->heavy;
 	peer->alive = true;
 	lock_init(&peer->lock);
@@ -434,5 +438,5 @@ bool local_peer_took(const struct local_peer *peer, uint32_t head)
 
 void peer_wake(struct local *l, struct local_peer *peer)
 {
-	host_ring(l->host, peer->slot, peer->map.incarnation);
+	host_ring_by(l->host, peer->bell, peer->slot, peer->map.incarnation);
 }

@@ -27,6 +27,7 @@ struct local_peer {
 	struct peer_map map;
 	uint64_t identity;	/* address of its struct seg_identity, in its memory */
 	int slot;
+	int bell;		/* host_bell_open() */
 	bool self;		/* this process: its addresses are valid here */
 	const uint32_t *own_heavy;	/* seg_header.heavy of this process */
 

@@ -656,6 +656,12 @@
 #define LIMIT_INBOX_FULL_NS 50000
 
 /*
+ * Unit: file descriptors.  Reason: each local peer's doorbell takes one; half of those that
+ * select() knows are left to the program.  Read by: host/inbox.c.
+ */
+#define LIMIT_BELL_FD 512
+
+/*
  * Unit: ns, the longest time for which fault injection holds a packet back for others to overtake.
  * Reason: no packet overtakes the last one of a stream; by then the peer has requested it.  Read
  * by: core/fault/taps.c.

@@ -16,6 +16,7 @@
  *	HALF		it refuses them to one of the two		shared memory
  *	MIDWAY		it begins to refuse them			shared memory, then copied
  *	UNDUMPABLE	both processes begin to forbid them		shared memory, then copied
+ *	DROPPED		and lose the right to the run directory		shared memory, then copied
  *	CPU		none; the target waits in a system call		shared memory; it does
  *									not wake up
  */
@@ -157,6 +158,13 @@ static void refuse_attach(void)
 static void forbid_attach(void)
 {
 	CHECK(prctl(PR_SET_DUMPABLE, 0, 0, 0, 0) == 0);
+}
+
+/* As if both processes had dropped the privileges with which they made the directory. */
+static void drop_rights(void)
+{
+	CHECK(chmod(getenv("VERBENA_DIR"), 0) == 0);
+	forbid_attach();
 }
 
 static void limit_file_size(void)
@@ -518,6 +526,7 @@ static const struct scenario scenarios[] = {
 	{ "HALF", NULL, 1, { false, true } },
 	{ "MIDWAY", NULL, 1, { false, false }, refuse_attach },
 	{ "UNDUMPABLE", NULL, 1, { false, false }, forbid_attach },
+	{ "DROPPED", NULL, -1, { false, false }, drop_rights },
 };
 
 int main(int argc, char **argv)
@@ -536,6 +545,8 @@ int main(int argc, char **argv)
 		if (strcmp(what, scenarios[i].name) == 0)
 			status = strcmp(what, "FULL") == 0 ? run_full(&scenarios[i])
 							   : run_pair(&scenarios[i]);
+	if (strcmp(what, "DROPPED") == 0)
+		CHECK(chmod(getenv("VERBENA_DIR"), 0700) == 0);
 	if (status == 1)
 		printf("%s failed\n", what);
 	return status;

@@ -26,6 +26,7 @@ static int set_up(void **state)
 	asleep = 1;
 	peer = (struct local_peer){
 		.slot = host_slot(l->host),
+		.bell = -1,
 		.map = { .asleep = &asleep,
 			 .header = &header,
 			 .incarnation = host_incarnation(l->host) },

@@ -4,6 +4,7 @@
  * gets an error.
  */
 #include <errno.h>
+#include <limits.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -69,6 +70,34 @@ static void a_full_inbox_is_an_error_and_does_not_block(void **state)
 	assert_int_equal(host_hand(a, qpn, &some_path, buf, 100), 0);
 	host_leave(a);
 	host_leave(b);
+}
+
+/* It rings when the socket's name can no longer be reached, but not the next process there. */
+static void a_bell_needs_no_name(void **state)
+{
+	struct host *a = join(), *b = join();
+	char name[PATH_MAX], hidden[PATH_MAX];
+	static uint8_t buf[HOST_PACKET_MAX];
+	uint64_t incarnation = host_incarnation(b);
+	int slot = host_slot(b), bell = host_bell_open(a, slot, incarnation);
+	struct net_path path;
+	size_t len;
+
+	assert_true(bell >= 0);
+	assert_int_equal(host_bell_open(a, slot, incarnation + 1), -1);
+	snprintf(name, sizeof(name), "%s/s%04d.sock", host_dir(a), slot);
+	snprintf(hidden, sizeof(hidden), "%s/hidden", host_dir(a));
+	assert_int_equal(rename(name, hidden), 0);
+	assert_int_equal(host_ring_by(a, -1, slot, incarnation), ENOENT);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_NOTHING);
+	for (int i = 0; i < 1000; i++)	/* more than it has room for */
+		assert_int_equal(host_ring_by(a, bell, slot, incarnation), 0);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_DOORBELL);
+	assert_int_equal(rename(hidden, name), 0);
+	host_leave(b);
+	assert_int_equal(host_ring_by(a, bell, slot, incarnation), ENOENT);
+	close(bell);
+	host_leave(a);
 }
 
 static void batches_are_whole_and_in_order(void **state)
@@ -207,6 +236,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_DIR(packets_arrive_whole),
 		IN_DIR(a_full_inbox_is_an_error_and_does_not_block),
+		IN_DIR(a_bell_needs_no_name),
 		IN_DIR(batches_are_whole_and_in_order),
 		IN_DIR(messages_arrive_whole_and_in_order),
 		IN_DIR(doorbells_wake),
