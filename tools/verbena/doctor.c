@@ -27,9 +27,9 @@ static const struct finding {
 };
 
 static void (*const checks[])(void) = {
-	check_environment, check_library, check_system_files, check_devices,   check_ipv6,
-	check_mtu,         check_port,    check_port_users,      check_directory, check_version,
-	check_processes,   check_attach,  check_limits,
+	check_environment, check_library, check_system_files, check_devices,	check_netlink,
+	check_ipv6,        check_mtu,     check_port,         check_port_users, check_directory,
+	check_version,     check_processes, check_attach,     check_limits,
 };
 
 static struct json_object *report;	/* NULL: text */

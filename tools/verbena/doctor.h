@@ -22,6 +22,7 @@ void check_environment(void);
 void check_library(void);
 void check_system_files(void);
 void check_devices(void);
+void check_netlink(void);
 void check_ipv6(void);
 void check_mtu(void);
 void check_port(void);

@@ -40,6 +40,16 @@ void check_ipv6(void)
 		fclose(f);
 }
 
+void check_netlink(void)
+{
+	int fd = netdev_monitor_open();
+
+	if (fd < 0)
+		found(16, "%s", strerror(-fd));
+	else
+		close(fd);
+}
+
 void check_mtu(void)
 {
 	struct netdev *list = NULL;
