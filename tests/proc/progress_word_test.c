@@ -431,19 +431,27 @@ static void post_many_receives(struct rc *rc, struct ibv_qp *qp)
 		rc_post_recv(rc, qp, RECV_ID);
 }
 
-static void full_receiver(int sock)
+/* Takes all messages, and leaves no room for their ACKs. */
+static void take_and_fill(struct rc *rc, int sock, struct ibv_qp *filler[FILLERS])
 {
 	static const struct rc_addr none;
-	struct ibv_qp *filler[FILLERS];
-	struct rc rc;
 	char go;
 
-	open_receiver(&rc, sock, 0);
-	open_fillers(&rc, sock, filler, post_probe_receive);
+	open_receiver(rc, sock, 0);
+	open_fillers(rc, sock, filler, post_probe_receive);
 	child_recv(sock, &go, 1);
-	receive_all(&rc);
+	receive_all(rc);
 	for (int i = 0; i < FILLERS * FILLS; i++)
-		CHECK_EQ(rc_post_send(&rc, filler[i % FILLERS], IBV_WR_SEND, 1, &none, i), 0);
+		CHECK_EQ(rc_post_send(rc, filler[i % FILLERS], IBV_WR_SEND, 1, &none, i), 0);
+}
+
+static void full_receiver(int sock)
+{
+	struct ibv_qp *filler[FILLERS];
+	struct rc rc;
+	char go = 'G';
+
+	take_and_fill(&rc, sock, filler);
 	child_send(sock, &go, 1);
 	CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
 	results->destroyed = true;
@@ -451,25 +459,13 @@ static void full_receiver(int sock)
 		pause();
 }
 
-/*
- * The receiver polls while it waits for room, so it takes the probe; the sender polls only then.
- * Returns false if the receiver did not wait for so long, which it need not if the sender gets no
- * CPU.
- */
 /* Destroys its QPs, closes the device and exits. */
 static void leaving_receiver(int sock)
 {
-	static const struct rc_addr none;
 	struct ibv_qp *filler[FILLERS];
 	struct rc rc;
-	char go;
 
-	open_receiver(&rc, sock, 0);
-	open_fillers(&rc, sock, filler, post_probe_receive);
-	child_recv(sock, &go, 1);
-	receive_all(&rc);
-	for (int i = 0; i < FILLERS * FILLS; i++)
-		CHECK_EQ(rc_post_send(&rc, filler[i % FILLERS], IBV_WR_SEND, 1, &none, i), 0);
+	take_and_fill(&rc, sock, filler);
 	CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
 	for (int i = 0; i < FILLERS; i++)
 		CHECK_EQ(ibv_destroy_qp(filler[i]), 0);
@@ -503,6 +499,11 @@ static void test_leave(void)
 	rc_close(&rc);
 }
 
+/*
+ * The receiver polls while it waits for room, so it takes the probe; the sender polls only then.
+ * Returns false if the receiver did not wait for so long, which it need not if the sender gets no
+ * CPU.
+ */
 static bool run_full(struct rc *rc)
 {
 	struct child child = child_fork(full_receiver);

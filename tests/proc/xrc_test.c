@@ -150,6 +150,16 @@ static void test_gone_srq(void)
 	group_end(&f);
 }
 
+/* A member dies that has a request and has not begun it: it is refused. */
+static void kill_with_request(struct group *f)
+{
+	child_stop(f->child[1].pid);
+	xrc_send(&f->x, IBV_WR_SEND, f->member_info[1].srqn, 0, 100, NULL, 1, 0);
+	child_kill(&f->child[1]);
+	f->child[1].pid = 0;
+	group_expect(f, IBV_WC_REM_INV_REQ_ERR);
+}
+
 /*
  * The owner of an SRQ is stopped for longer than the retries take, and then continues: no request
  * fails. The next time it is killed.
@@ -175,11 +185,7 @@ static void test_stopped(void)
 		group_expect(&f, IBV_WC_SUCCESS);
 		CHECK_EQ(group_take(&f, 1).status, IBV_WC_SUCCESS);
 	}
-	child_stop(f.child[1].pid);
-	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 100, NULL, 1, 0);
-	child_kill(&f.child[1]);
-	f.child[1].pid = 0;
-	group_expect(&f, IBV_WC_REM_INV_REQ_ERR);
+	kill_with_request(&f);
 	group_end(&f);
 }
 
@@ -279,11 +285,7 @@ static void test_gone_without_timeout(void)
 	group_timeout = NO_TIMEOUT;
 	group_start(&f);
 	group_send(&f, 1, 100);
-	child_stop(f.child[1].pid);
-	xrc_send(&f.x, IBV_WR_SEND, f.member_info[1].srqn, 0, 100, NULL, 1, 0);
-	child_kill(&f.child[1]);
-	f.child[1].pid = 0;
-	group_expect(&f, IBV_WC_REM_INV_REQ_ERR);
+	kill_with_request(&f);
 	group_end(&f);
 }
 
