@@ -109,13 +109,20 @@ static void inherited(void)
 	pair_destroy(&p);
 }
 
-/* A client in a process of its own, which ends as `how` says once it is connected. */
-static void client(uint16_t port, int go, int how)
+/* How a client ends, or a signal. */
+enum {
+	EXITS = 0,
+	DISCONNECTS_UNHEARD = -1,	/* its peer is stopped, with a full inbox; then it exits */
+};
+
+enum {
+	FILLERS = 32,	/* requests that fill an inbox */
+};
+
+static struct rdma_cm_id *start_connecting(struct rdma_event_channel *ch, uint16_t port)
 {
-	struct rdma_event_channel *ch = rdma_create_event_channel();
 	struct sockaddr_storage a = world_addr(LOOPBACK, port);
 	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
-	char byte;
 
 	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
 	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
@@ -123,18 +130,78 @@ static void client(uint16_t port, int go, int how)
 	world_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
 	world_qp(id);
 	CHECK_EQ(rdma_connect(id, NULL), 0);
+	return id;
+}
+
+/* Starts a process that continues the stopped peer when this one has ended. */
+static void start_waker(void)
+{
+	pid_t peer = getppid(), waker;
+	int over[2];
+	char byte;
+
+	CHECK_EQ(pipe(over), 0);
+	waker = fork();
+	CHECK(waker >= 0);
+	if (!waker) {
+		close(over[1]);
+		CHECK_EQ(read(over[0], &byte, 1), 0);
+		_exit(kill(peer, SIGCONT));
+	}
+}
+
+static void disconnect_unheard(struct rdma_event_channel *ch, uint16_t port, struct rdma_cm_id *id)
+{
+	CHECK_EQ(kill(getppid(), SIGSTOP), 0);
+	for (int i = 0; i < FILLERS; i++)
+		start_connecting(ch, port);
+	CHECK_EQ(rdma_disconnect(id), 0);
+	rdma_destroy_qp(id);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+/* A client in a process of its own, which ends as `how` says once it is connected. */
+static void client(uint16_t port, int go, int how)
+{
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+	char byte;
+
+	if (how == DISCONNECTS_UNHEARD)
+		start_waker();
+	ch = rdma_create_event_channel();
+	id = start_connecting(ch, port);
 	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
 	/*
 	 * The passive side is established as well: otherwise the DREQ could arrive before the RTU.
 	 */
 	CHECK_EQ(read(go, &byte, 1), 1);
-	if (!how)
+	if (how == DISCONNECTS_UNHEARD)
+		disconnect_unheard(ch, port, id);
+	if (how <= EXITS)
 		exit(0);
 	for (;;)
 		pause();
 }
 
-/* how: 0 for exit, or a signal. */
+/* Other clients may have asked for a connection meanwhile, and been rejected by their exit. */
+static void expect_end(struct rdma_event_channel *ch, const struct rdma_cm_id *id)
+{
+	struct rdma_cm_event *e;
+	struct rdma_cm_id *asks;
+	bool ends;
+
+	do {
+		CHECK_EQ(rdma_get_cm_event(ch, &e), 0);
+		asks = e->event == RDMA_CM_EVENT_CONNECT_REQUEST ? e->id : NULL;
+		ends = e->event == RDMA_CM_EVENT_DISCONNECTED;
+		CHECK(!ends || e->id == id);
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+		if (asks)
+			CHECK_EQ(rdma_destroy_id(asks), 0);
+	} while (!ends);
+}
+
 static void ended(int how)
 {
 	struct rdma_event_channel *ch;
@@ -162,10 +229,10 @@ static void ended(int how)
 	CHECK_EQ(rdma_accept(id, NULL), 0);
 	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
 	CHECK_EQ(write(go[1], "", 1), 1);
-	if (how)
+	if (how > 0)
 		CHECK_EQ(kill(child, how), 0);
-	wait_for(child, how);
-	world_expect(ch, RDMA_CM_EVENT_DISCONNECTED);
+	wait_for(child, how > 0 ? how : 0);
+	expect_end(ch, id);
 	CHECK_EQ(rdma_disconnect(id), 0);
 	rdma_destroy_qp(id);
 	CHECK_EQ(rdma_destroy_id(id), 0);
@@ -184,6 +251,7 @@ static void run_ended(int how)
 
 	CHECK(child >= 0);
 	if (!child) {
+		alarm(WORLD_LIMIT_S * test_slower());
 		ended(how);
 		exit(0);
 	}
@@ -192,8 +260,9 @@ static void run_ended(int how)
 
 int main(void)
 {
-	run_ended(0);
+	run_ended(EXITS);
 	run_ended(SIGKILL);
+	run_ended(DISCONNECTS_UNHEARD);
 	if (CHILD_MAY_HAVE_THREADS)
 		inherited();
 	else

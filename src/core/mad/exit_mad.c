@@ -75,18 +75,32 @@ static bool grow(void)
 	return true;
 }
 
-/* Returns NONE if memory is exhausted; this connection then has no exit MAD. */
-static uint32_t add(uint32_t comm_id)
+/* Returns NONE if memory is exhausted; there is then no exit MAD. */
+static uint32_t take(void)
 {
 	uint32_t i = exit_mads.free;
 
 	if (i != NONE) {
 		exit_mads.free = exit_mads.place[i].next;
-	} else {
-		if (exit_mads.used == exit_mads.room && !grow())
-			return NONE;
-		i = exit_mads.used++;
+		return i;
 	}
+	if (exit_mads.used == exit_mads.room && !grow())
+		return NONE;
+	return exit_mads.used++;
+}
+
+static void give_back(uint32_t i)
+{
+	exit_mads.place[i].next = exit_mads.free;
+	exit_mads.free = i;
+}
+
+static uint32_t add(uint32_t comm_id)
+{
+	uint32_t i = take();
+
+	if (i == NONE)
+		return NONE;
 	exit_mads.place[i] = (struct place){ comm_id, *bucket_of(comm_id) };
 	*bucket_of(comm_id) = i;
 	return i;
@@ -99,8 +113,7 @@ static void del(uint32_t i)
 	while (*at != i)
 		at = &exit_mads.place[*at].next;
 	*at = exit_mads.place[i].next;
-	exit_mads.place[i].next = exit_mads.free;
-	exit_mads.free = i;
+	give_back(i);
 }
 
 /*
@@ -123,6 +136,30 @@ void vrb_exit_mad_set(uint32_t comm_id, const struct net_path *path, const uint8
 		if (i != NONE || !mad)
 			del(old);
 	}
+	lock_release(&exit_mads.lock);
+}
+
+uint32_t vrb_exit_mad_add(const struct net_path *path, const uint8_t *mad)
+{
+	uint32_t i;
+
+	lock_acquire(&exit_mads.lock);
+	i = take();
+	if (i != NONE && host_exit_mad_write(vrb.host, i, path, mad)) {
+		give_back(i);
+		i = NONE;
+	}
+	lock_release(&exit_mads.lock);
+	return i;
+}
+
+void vrb_exit_mad_del(uint32_t i)
+{
+	if (i == NONE)
+		return;
+	lock_acquire(&exit_mads.lock);
+	host_exit_mad_write(vrb.host, i, NULL, NULL);
+	give_back(i);
 	lock_release(&exit_mads.lock);
 }
 

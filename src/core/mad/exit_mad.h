@@ -23,4 +23,8 @@ void vrb_exit_mad_forget(void);	/* in a forked child */
 /* Sets the MAD to send for a communication id; mad NULL removes it. */
 void vrb_exit_mad_set(uint32_t comm_id, const struct net_path *path, const uint8_t *mad);
 
+/* A MAD of no communication id. Returns its number for vrb_exit_mad_del(), or 0 without room. */
+uint32_t vrb_exit_mad_add(const struct net_path *path, const uint8_t *mad);
+void vrb_exit_mad_del(uint32_t number);	/* 0: does nothing */
+
 #endif

@@ -63,6 +63,7 @@ struct queued_mad {
 	int slot;
 	uint64_t incarnation;
 	uint64_t until;
+	uint32_t exit_mad;		/* if not 0: is sent though this process ends */
 	uint8_t mad[CM_MAD_LEN];
 };
 
@@ -118,23 +119,45 @@ void vrb_gsi_arm(uint64_t at)
 
 /* ---- the queue ---- */
 
-static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
-		    uint64_t incarnation, uint64_t at, unsigned int limit)
+/*
+ * Nobody repeats a DREQ once its connection is destroyed. It waits until the peer's inbox has room
+ * or the peer ends; if this process ends first, another one sends it.
+ */
+static void keep(struct queued_mad *p)
+{
+	p->until = VRB_NEVER;
+	p->exit_mad = vrb_exit_mad_add(&p->path, p->mad);
+}
+
+static void discard(struct queued_mad *p)
+{
+	vrb_exit_mad_del(p->exit_mad);
+	free(p);
+}
+
+static struct queued_mad *new_queued(const struct net_path *path, const uint8_t *mad, int slot,
+				     uint64_t incarnation)
 {
 	uint64_t timeout = slot == UNCLAIMED ? GRACE : QUEUE_TIMEOUT;
 	struct queued_mad *p = malloc(sizeof(*p));
 
 	if (!p)
-		return false;
+		return NULL;
 	*p = (struct queued_mad){ .path = *path,
 			      .slot = slot,
 			      .incarnation = incarnation,
 			      .until = time_after(clock_now(), timeout) };
 	memcpy(p->mad, mad, sizeof(p->mad));
+	return p;
+}
+
+/* Owns p, also if it returns false. */
+static bool append(struct queued_mad *p, uint64_t at, unsigned int limit)
+{
 	lock_acquire(&gsi.lock);
 	if (gsi.queued >= limit) {
 		lock_release(&gsi.lock);
-		free(p);
+		discard(p);
 		return false;
 	}
 	list_add_tail(&gsi.queue, &p->node);
@@ -143,6 +166,14 @@ static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
 	lock_release(&gsi.lock);
 	arm(at);
 	return true;
+}
+
+static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
+		    uint64_t incarnation, uint64_t at, unsigned int limit)
+{
+	struct queued_mad *p = new_queued(path, mad, slot, incarnation);
+
+	return p && append(p, at, limit);
 }
 
 static struct queued_mad *dequeue(void)
@@ -164,7 +195,7 @@ static void clear_queue(void)
 	struct queued_mad *p;
 
 	while ((p = dequeue()))
-		free(p);
+		discard(p);
 }
 
 /* ---- addresses ---- */
@@ -295,13 +326,18 @@ static void wait_for_room(int slot, uint64_t incarnation, const struct net_path 
 			  const uint8_t *mad, const struct cm_msg *m, enum origin origin,
 			  uint64_t now)
 {
+	struct queued_mad *p;
+
 	if (origin == FROM_WIRE && is_request(m)) {
 		if (!enqueue(path, mad, slot, incarnation, now + RETRY_FIRST,
 			     vrb_admission_is_crowded(&path->src) ? QUEUE_CROWDED : QUEUE_REQUESTS))
 			vrb_admission_refused();
 		return;
 	}
-	if (!enqueue(path, mad, slot, incarnation, now + RETRY_FIRST, limit_of(origin)))
+	p = new_queued(path, mad, slot, incarnation);
+	if (p && origin == FROM_HERE && m->type == CM_DREQ)
+		keep(p);
+	if (!p || !append(p, now + RETRY_FIRST, limit_of(origin)))
 		note_lost();
 }
 
@@ -582,7 +618,7 @@ static void run_queue(uint64_t now)
 			waits = true;
 		} else {
 			moved = true;
-			free(p);
+			discard(p);
 		}
 	}
 	lock_acquire(&gsi.lock);
@@ -676,8 +712,22 @@ int vrb_gsi_open(const struct vrb_gsi_ops *ops, void *arg)
 	return err;
 }
 
+/* The exit MADs are about to be withdrawn. */
+static void forget_exit_mads(void)
+{
+	struct list *pos;
+
+	lock_acquire(&vrb.poll_lock);
+	lock_acquire(&gsi.lock);
+	list_for_each (pos, &gsi.queue)
+		list_entry(pos, struct queued_mad, node)->exit_mad = 0;
+	lock_release(&gsi.lock);
+	lock_release(&vrb.poll_lock);
+}
+
 void vrb_gsi_close(void)
 {
+	forget_exit_mads();
 	vrb_exit_mad_stop();
 	host_publish_manager(vrb.host, false);
 	lock_acquire(&vrb.poll_lock);
