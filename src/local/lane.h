@@ -52,6 +52,7 @@ struct lane_rx {
 	uint32_t next;		/* next slot to read */
 	uint32_t run;		/* slots found since a look found none */
 	uint32_t inline_end;	/* offset of the last byte of the last slot with data */
+	uint32_t ring_tail;	/* last value of lane->ring_tail: its line is often the sender's */
 };
 
 /* Initialise the ends of an unused lane, which is all zero. */
@@ -146,8 +147,10 @@ static inline void lane_rx_next(struct lane_rx *rx)
 
 static inline void lane_rx_free(struct lane_rx *rx, const struct lane_head *head)
 {
-	if (load_relaxed(&rx->lane->ring_tail) != head->ring_end)
+	if (unlikely(rx->ring_tail != head->ring_end)) {
+		rx->ring_tail = head->ring_end;
 		store_release(&rx->lane->ring_tail, head->ring_end);	/* L7 */
+	}
 	store_release(&rx->lane->tail, rx->next);	/* L7 */
 }
 

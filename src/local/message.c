@@ -80,25 +80,35 @@ void message_put(struct lane_tx *tx, struct lane_head *head, const struct messag
 	lane_tx_done(tx, slot, head);
 }
 
+/* The data of a slot in the ring need not be aligned. */
+static uint32_t word_at(const uint8_t *data, size_t offset)
+{
+	uint32_t word;
+
+	memcpy(&word, data + offset, sizeof(word));
+	return word;
+}
+
 bool message_get(struct message *m, const uint8_t *data, uint32_t len)
 {
-	struct slot_message s;
 	struct slot_remote remote;
-	uint32_t more;
+	uint32_t qpn_op, psn_flags, more;
 
-	if (len < sizeof(s))
+	if (len < MESSAGE_HEADER)
 		return false;
-	memcpy(&s, data, sizeof(s));
-	more = message_remote(s.qpn_op >> 24);
-	if (len < sizeof(s) + more)
+	/* Into registers: a copy of the whole would be read in other pieces, which waits. */
+	qpn_op = word_at(data, offsetof(struct slot_message, qpn_op));
+	psn_flags = word_at(data, offsetof(struct slot_message, psn_flags));
+	more = message_remote(qpn_op >> 24);
+	if (len < MESSAGE_HEADER + more)
 		return false;
-	m->qpn = s.qpn_op & BITS_24;
-	m->op = s.qpn_op >> 24;
-	m->psn = s.psn_flags & BITS_24;
-	m->flags = s.psn_flags >> 24;
-	m->imm = s.imm;
-	m->payload = data + sizeof(s);
-	m->len = len - sizeof(s) - more;
+	m->qpn = qpn_op & BITS_24;
+	m->op = qpn_op >> 24;
+	m->psn = psn_flags & BITS_24;
+	m->flags = psn_flags >> 24;
+	m->imm = word_at(data, offsetof(struct slot_message, imm));
+	m->payload = data + MESSAGE_HEADER;
+	m->len = len - MESSAGE_HEADER - more;
 	if (more) {
 		memcpy(&remote, m->payload + m->len, sizeof(remote));
 		m->va = remote.va[0] | (uint64_t)remote.va[1] << 32;
@@ -110,13 +120,12 @@ bool message_get(struct message *m, const uint8_t *data, uint32_t len)
 bool message_follows(const uint8_t *data, uint32_t len, const struct lane_slot *next)
 {
 	const struct slot_message *n = (const struct slot_message *)next->data;
-	uint32_t qpn_op;
 
 	if (len < MESSAGE_HEADER || (load_relaxed(&next->head.flags) & ~LANE_ACK) != LANE_BARE ||
 	    load_relaxed(&next->head.where) != LANE_INLINE)
 		return false;
-	memcpy(&qpn_op, data + offsetof(struct slot_message, qpn_op), sizeof(qpn_op));
-	return !((qpn_op ^ load_relaxed(&n->qpn_op)) & BITS_24);
+	return !((word_at(data, offsetof(struct slot_message, qpn_op)) ^
+		  load_relaxed(&n->qpn_op)) & BITS_24);
 }
 
 void message_queue_init(struct message_queue *q)
