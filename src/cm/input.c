@@ -127,6 +127,17 @@ static void take_dreq(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, 
 	cm_raise_disconnected(cm, c, 0, m);
 }
 
+/*
+ * Only a peer that has established the connection ends it by a DREQ. If that overtakes the RTU, or
+ * the RTU was lost with its process, the program still sees the connection before its end.
+ */
+static void take_dreq_for_rtu(struct cm *cm, struct cm_conn *c, const struct cm_msg *m,
+			      uint64_t now)
+{
+	cm_raise_event(cm, c, CM_EV_ESTABLISHED, 0, NULL);
+	take_dreq(cm, c, m, now);
+}
+
 /* The peer repeats its DREQ: our DREP was lost. */
 static void repeat_drep(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
@@ -167,8 +178,10 @@ static const take_fn take[CM_NUM_STATES][CM_APR + 1] = {
 	[CM_REP_SENT] = { [CM_RTU] = take_rtu,
 			  [CM_MRA] = take_mra_of_rep,
 			  [CM_REJ] = take_rej,
-			  [CM_DREQ] = take_dreq },
-	[CM_MRA_REP_RCVD] = { [CM_RTU] = take_rtu, [CM_REJ] = take_rej, [CM_DREQ] = take_dreq },
+			  [CM_DREQ] = take_dreq_for_rtu },
+	[CM_MRA_REP_RCVD] = { [CM_RTU] = take_rtu,
+			      [CM_REJ] = take_rej,
+			      [CM_DREQ] = take_dreq_for_rtu },
 	[CM_ESTABLISHED] = { [CM_REP] = repeat_rtu,
 			     [CM_REJ] = take_rej_late,
 			     [CM_DREQ] = take_dreq,

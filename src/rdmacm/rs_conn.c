@@ -130,9 +130,6 @@ static bool was_reset(const struct rsocket *rs, struct rdma_cm_event *e)
  */
 static int disconnected(struct rsocket *rs, struct rdma_cm_event *e)
 {
-	/* The peer's RTU was lost, but for the peer the connection was open. */
-	if (rs->state == RS_ACCEPTING)
-		now_open(rs);
 	if (rs->state != RS_OPEN)
 		return rs->state == RS_CLOSED ? 0 : ECONNRESET;
 	rs_stream_stop(rs);

@@ -50,8 +50,7 @@ static const uint8_t transitions[NUM_PHASES][CM_EV_GONE + 1] = {
 	[WAITING] = { [CM_EV_GONE] = OVER + 1 },
 	[ANSWERED] = { [CM_EV_ESTABLISHED] = UP + 1,
 		       [CM_EV_REJECTED] = OVER + 1,
-		       [CM_EV_UNREACHABLE] = OVER + 1,
-		       [CM_EV_DISCONNECTED] = DOWN + 1 },
+		       [CM_EV_UNREACHABLE] = OVER + 1 },
 	[UP] = { [CM_EV_DISCONNECTED] = DOWN + 1, [CM_EV_REJECTED] = OVER + 1 },
 	[DOWN] = { [CM_EV_TIMEWAIT_EXIT] = EXIT + 1 },
 	[OVER] = { [CM_EV_TIMEWAIT_EXIT] = EXIT + 1 },
@@ -314,18 +313,6 @@ static void note_up(struct end *e)
 	w->result.connected++;
 }
 
-/* The RTU was lost and the peer has disconnected already: the attempt counts as connected. */
-static void note_down(const struct end *e, enum phase was)
-{
-	const struct attempt *t = &w->attempt[e->attempt];
-
-	if (was != ANSWERED)
-		return;
-	REQUIRE(t->active->was_up || t->active->dead,
-		"attempt %u: the active end is not established", e->attempt);
-	w->result.connected++;
-}
-
 static void note_refusal(struct end *e, const struct cm_event *ev)
 {
 	const struct attempt *t = &w->attempt[e->attempt];
@@ -340,7 +327,6 @@ static void on_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 	struct host *h = arg;
 	struct end *e = container_of(c, struct end, conn);
 	struct attempt *t = &w->attempt[e->attempt];
-	enum phase was = e->phase;
 	uint8_t to;
 
 	REQUIRE(!e->destroyed && !e->dead, "event %d after the end", ev->type);
@@ -356,8 +342,6 @@ static void on_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 	e->phase = to - 1;
 	if (ev->type == CM_EV_ESTABLISHED)
 		note_up(e);
-	if (ev->type == CM_EV_DISCONNECTED)
-		note_down(e, was);
 	if (ev->type == CM_EV_REJECTED)
 		note_refusal(e, ev);
 	if (ev->type == CM_EV_UNREACHABLE)
