@@ -109,17 +109,20 @@ static void inherited(void)
 	pair_destroy(&p);
 }
 
-/* How a client ends, or a signal. */
+/* How a client ends, or a signal. UNHEARD: its peer is stopped, with a full inbox; it exits. */
 enum {
 	EXITS = 0,
-	DISCONNECTS_UNHEARD = -1,	/* its peer is stopped, with a full inbox; then it exits */
+	DISCONNECTS_UNHEARD = -1,
+	ESTABLISHES_UNHEARD = -2,
+	REJECTS_UNHEARD = -3,		/* the REP */
 };
 
 enum {
 	FILLERS = 32,	/* requests that fill an inbox */
 };
 
-static struct rdma_cm_id *start_connecting(struct rdma_event_channel *ch, uint16_t port)
+static struct rdma_cm_id *start_connecting(struct rdma_event_channel *ch, uint16_t port,
+					   bool with_qp)
 {
 	struct sockaddr_storage a = world_addr(LOOPBACK, port);
 	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
@@ -128,8 +131,9 @@ static struct rdma_cm_id *start_connecting(struct rdma_event_channel *ch, uint16
 	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
 	CHECK_EQ(rdma_resolve_route(id, WORLD_TIMEOUT_MS), 0);
 	world_expect(ch, RDMA_CM_EVENT_ROUTE_RESOLVED);
-	world_qp(id);
-	CHECK_EQ(rdma_connect(id, NULL), 0);
+	if (with_qp)
+		world_qp(id);
+	CHECK_EQ(rdma_connect(id, &(struct rdma_conn_param){ .qp_num = 1 }), 0);
 	return id;
 }
 
@@ -150,14 +154,35 @@ static void start_waker(void)
 	}
 }
 
-static void disconnect_unheard(struct rdma_event_channel *ch, uint16_t port, struct rdma_cm_id *id)
+static void make_deaf(pid_t peer, uint16_t port)
 {
-	CHECK_EQ(kill(getppid(), SIGSTOP), 0);
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+
+	CHECK_EQ(kill(peer, SIGSTOP), 0);
 	for (int i = 0; i < FILLERS; i++)
-		start_connecting(ch, port);
+		start_connecting(ch, port, true);
+}
+
+static void disconnect_unheard(struct rdma_cm_id *id, uint16_t port)
+{
+	make_deaf(getppid(), port);
 	CHECK_EQ(rdma_disconnect(id), 0);
 	rdma_destroy_qp(id);
 	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
+/* The RTU is sent, or the REP rejected, when the program fetches the event. */
+static void answer_unheard(struct rdma_event_channel *ch, struct rdma_cm_id *id, uint16_t port)
+{
+	bool rejects = !id->qp;
+
+	world_wait(ch);
+	make_deaf(getppid(), port);
+	world_expect(ch, rejects ? RDMA_CM_EVENT_CONNECT_RESPONSE : RDMA_CM_EVENT_ESTABLISHED);
+	if (rejects) {
+		CHECK_EQ(rdma_reject(id, NULL, 0), 0);
+		CHECK_EQ(rdma_destroy_id(id), 0);
+	}
 }
 
 /* A client in a process of its own, which ends as `how` says once it is connected. */
@@ -167,17 +192,21 @@ static void client(uint16_t port, int go, int how)
 	struct rdma_cm_id *id;
 	char byte;
 
-	if (how == DISCONNECTS_UNHEARD)
+	if (how < EXITS)
 		start_waker();
 	ch = rdma_create_event_channel();
-	id = start_connecting(ch, port);
+	id = start_connecting(ch, port, how != REJECTS_UNHEARD);
+	if (how < DISCONNECTS_UNHEARD) {
+		answer_unheard(ch, id, port);
+		exit(0);
+	}
 	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
 	/*
 	 * The passive side is established as well: otherwise the DREQ could arrive before the RTU.
 	 */
 	CHECK_EQ(read(go, &byte, 1), 1);
 	if (how == DISCONNECTS_UNHEARD)
-		disconnect_unheard(ch, port, id);
+		disconnect_unheard(id, port);
 	if (how <= EXITS)
 		exit(0);
 	for (;;)
@@ -185,21 +214,23 @@ static void client(uint16_t port, int go, int how)
 }
 
 /* Other clients may have asked for a connection meanwhile, and been rejected by their exit. */
-static void expect_end(struct rdma_event_channel *ch, const struct rdma_cm_id *id)
+static void expect_of(struct rdma_event_channel *ch, const struct rdma_cm_id *id,
+		      enum rdma_cm_event_type type)
 {
 	struct rdma_cm_event *e;
 	struct rdma_cm_id *asks;
-	bool ends;
 
 	do {
 		CHECK_EQ(rdma_get_cm_event(ch, &e), 0);
 		asks = e->event == RDMA_CM_EVENT_CONNECT_REQUEST ? e->id : NULL;
-		ends = e->event == RDMA_CM_EVENT_DISCONNECTED;
-		CHECK(!ends || e->id == id);
+		if (!asks) {
+			CHECK_EQ(e->event, type);
+			CHECK(e->id == id);
+		}
 		CHECK_EQ(rdma_ack_cm_event(e), 0);
 		if (asks)
 			CHECK_EQ(rdma_destroy_id(asks), 0);
-	} while (!ends);
+	} while (asks);
 }
 
 static void ended(int how)
@@ -227,12 +258,14 @@ static void ended(int how)
 	CHECK_EQ(rdma_ack_cm_event(e), 0);
 	world_qp(id);
 	CHECK_EQ(rdma_accept(id, NULL), 0);
-	world_expect(ch, RDMA_CM_EVENT_ESTABLISHED);
+	if (how != REJECTS_UNHEARD)
+		expect_of(ch, id, RDMA_CM_EVENT_ESTABLISHED);
 	CHECK_EQ(write(go[1], "", 1), 1);
 	if (how > 0)
 		CHECK_EQ(kill(child, how), 0);
 	wait_for(child, how > 0 ? how : 0);
-	expect_end(ch, id);
+	expect_of(ch, id, how == REJECTS_UNHEARD ? RDMA_CM_EVENT_REJECTED :
+						   RDMA_CM_EVENT_DISCONNECTED);
 	CHECK_EQ(rdma_disconnect(id), 0);
 	rdma_destroy_qp(id);
 	CHECK_EQ(rdma_destroy_id(id), 0);
@@ -263,6 +296,8 @@ int main(void)
 	run_ended(EXITS);
 	run_ended(SIGKILL);
 	run_ended(DISCONNECTS_UNHEARD);
+	run_ended(ESTABLISHES_UNHEARD);
+	run_ended(REJECTS_UNHEARD);
 	if (CHILD_MAY_HAVE_THREADS)
 		inherited();
 	else

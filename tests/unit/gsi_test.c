@@ -28,6 +28,8 @@ enum {
 	MADS = 200,
 	EXIT_MADS = 2500,	/* to each of two processes */
 	REQUESTS = 1100,	/* more than can be queued */
+	ENDS = 3000,		/* DREQs, more than other MADs can be queued */
+	TIMES = 3,		/* that a DREQ is repeated */
 	IN_VAIN = 10,
 	WAITING = 128,		/* requests, and attempts until all have been accepted */
 	TRIES = 40,
@@ -117,6 +119,87 @@ static void a_full_inbox_is_refilled_each_time_it_is_emptied(void **state)
 	/* A MAD sent now finds room in the inbox and an empty queue. */
 	send_next();
 	assert_int_equal(receive_all(), 1);
+}
+
+/* The connection that is not destroyed repeats it until it is answered. */
+static void a_dreq_waits_once_however_often_it_is_repeated(void **state)
+{
+	uint8_t mad[HOST_MAD_LEN];
+	uint64_t now = clock_now();
+	unsigned int n = 0;
+
+	sent = received = 0;
+	while (sent < MADS)
+		send_next();
+	make_mad(mad, sent, host_slot(other));
+	for (int i = 0; i < TIMES; i++)
+		assert_int_equal(vrb_gsi_send(&path, mad), 0);
+	for (int i = 0; i < MADS; i++) {
+		n += receive_all();
+		expire(now += LATE);
+	}
+	assert_int_equal(n, MADS);
+}
+
+/* Nobody repeats them, and what others wait for goes on. */
+static void dreqs_have_no_limit(void **state)
+{
+	uint64_t now = clock_now();
+
+	sent = received = 0;
+	while (sent < ENDS)
+		send_next();
+	for (int i = 0; i < ENDS && received < ENDS; i++) {
+		receive_all();
+		expire(now += SOON);
+	}
+	assert_int_equal(received, ENDS);
+}
+
+static void send_message(const struct cm_msg *m)
+{
+	uint8_t mad[CM_MAD_LEN];
+
+	cm_encode(mad, m);
+	assert_int_equal(vrb_gsi_send(&path, mad), 0);
+}
+
+/* Counts the REQs in the inbox, until a REJ comes. */
+static bool receive_requests(unsigned int *requests)
+{
+	uint8_t buf[HOST_PACKET_MAX];
+	struct net_path from;
+	size_t len;
+
+	for (; host_inbox_recv(other, &from, buf, &len) == HOST_MAD; ++*requests)
+		if (get_be16(buf + CM_ATTRIBUTE_AT) == CM_REJ)
+			return true;
+	return false;
+}
+
+/* Else the peer would accept what has been given up, and wait. */
+static void the_end_does_not_overtake_the_request(void **state)
+{
+	struct host_service service = { .service_id = 0x1061235 };
+	const struct cm_msg req = { .type = CM_REQ,
+				    .req = { .local_id = 7, .service_id = service.service_id } };
+	const struct cm_msg rej = {
+		.type = CM_REJ,
+		.rej = { .local_id = 7, .remote_id = (uint32_t)host_slot(other) << ID_BITS | 1 },
+	};
+	uint64_t now = clock_now();
+	unsigned int requests = 0;
+	uint32_t at;
+
+	assert_int_equal(host_service_bind(other, &service, &at), 0);
+	assert_int_equal(host_service_listen(other, at), 0);
+	for (int i = 0; i < WAITING; i++)
+		send_message(&req);
+	assert_false(receive_requests(&requests));
+	send_message(&rej);
+	for (int i = 0; i < WAITING && !receive_requests(&requests); i++)
+		expire(now += LATE);
+	assert_int_equal(requests, WAITING);
 }
 
 static char dir[64];
@@ -223,6 +306,20 @@ static void exit_mads_find_room_during_a_flood(void **state)
 	assert_int_equal(here, MADS);
 }
 
+static void exit_mads_find_room_beside_dreqs(void **state)
+{
+	uint64_t now = clock_now();
+
+	sent = 0;
+	while (sent < ENDS)
+		send_next();
+	let_one_die(MADS);
+	assert_int_equal(vrb_gsi_open(&ops, NULL), 0);
+	expire(now + VRB_MSEC);
+	vrb_gsi_close();
+	assert_int_equal(here, MADS);
+}
+
 static unsigned int count_received(void)
 {
 	there = 0;
@@ -276,8 +373,12 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		FRESH(a_full_inbox_is_refilled_each_time_it_is_emptied),
+		FRESH(a_dreq_waits_once_however_often_it_is_repeated),
+		FRESH(dreqs_have_no_limit),
+		FRESH(the_end_does_not_overtake_the_request),
 		FRESH(exit_mads_of_thousands_of_connections_all_arrive),
 		FRESH(exit_mads_find_room_during_a_flood),
+		FRESH(exit_mads_find_room_beside_dreqs),
 		FRESH(requests_from_the_network_are_bounded),
 	};
 

@@ -21,6 +21,7 @@ enum {
 	BUCKETS = 4096,
 	FIRST_ROOM = 64,
 	NONE = 0,	/* indices start at 1 */
+	OWN = HOST_NO_SLOT,
 	LOOKS = 20,	/* for a dying process, 105 s in total: exit is slow on a busy machine */
 };
 
@@ -32,6 +33,7 @@ enum {
 /* The index of a record in the file; links in its hash chain or in the free list. */
 struct place {
 	uint32_t comm_id;
+	int slot;	/* OWN: set by the connection, else the process for which it waits */
 	uint32_t next;
 };
 
@@ -52,11 +54,12 @@ static uint32_t *bucket_of(uint32_t comm_id)
 	return &exit_mads.bucket[(comm_id * 0x9e3779b1u) >> 20];
 }
 
-static uint32_t find(uint32_t comm_id)
+static uint32_t find(uint32_t comm_id, int slot)
 {
 	uint32_t i = *bucket_of(comm_id);
 
-	while (i != NONE && exit_mads.place[i].comm_id != comm_id)
+	while (i != NONE &&
+	       (exit_mads.place[i].comm_id != comm_id || exit_mads.place[i].slot != slot))
 		i = exit_mads.place[i].next;
 	return i;
 }
@@ -76,32 +79,18 @@ static bool grow(void)
 }
 
 /* Returns NONE if memory is exhausted; there is then no exit MAD. */
-static uint32_t take(void)
+static uint32_t add(uint32_t comm_id, int slot)
 {
 	uint32_t i = exit_mads.free;
 
 	if (i != NONE) {
 		exit_mads.free = exit_mads.place[i].next;
-		return i;
+	} else {
+		if (exit_mads.used == exit_mads.room && !grow())
+			return NONE;
+		i = exit_mads.used++;
 	}
-	if (exit_mads.used == exit_mads.room && !grow())
-		return NONE;
-	return exit_mads.used++;
-}
-
-static void give_back(uint32_t i)
-{
-	exit_mads.place[i].next = exit_mads.free;
-	exit_mads.free = i;
-}
-
-static uint32_t add(uint32_t comm_id)
-{
-	uint32_t i = take();
-
-	if (i == NONE)
-		return NONE;
-	exit_mads.place[i] = (struct place){ comm_id, *bucket_of(comm_id) };
+	exit_mads.place[i] = (struct place){ comm_id, slot, *bucket_of(comm_id) };
 	*bucket_of(comm_id) = i;
 	return i;
 }
@@ -113,7 +102,20 @@ static void del(uint32_t i)
 	while (*at != i)
 		at = &exit_mads.place[*at].next;
 	*at = exit_mads.place[i].next;
-	give_back(i);
+	exit_mads.place[i].next = exit_mads.free;
+	exit_mads.free = i;
+}
+
+/* The same, also if there is no room in the file. */
+static uint32_t add_record(uint32_t comm_id, int slot, const struct net_path *path,
+			   const uint8_t *mad)
+{
+	uint32_t i = add(comm_id, slot);
+
+	if (i == NONE || !host_exit_mad_write(vrb.host, i, path, mad))
+		return i;
+	del(i);
+	return NONE;
 }
 
 /*
@@ -125,12 +127,8 @@ void vrb_exit_mad_set(uint32_t comm_id, const struct net_path *path, const uint8
 	uint32_t old, i;
 
 	lock_acquire(&exit_mads.lock);
-	old = find(comm_id);
-	i = mad ? add(comm_id) : NONE;
-	if (i != NONE && host_exit_mad_write(vrb.host, i, path, mad)) {
-		del(i);
-		i = NONE;
-	}
+	old = find(comm_id, OWN);
+	i = mad ? add_record(comm_id, OWN, path, mad) : NONE;
 	if (old != NONE) {
 		host_exit_mad_write(vrb.host, old, path, i == NONE ? mad : NULL);
 		if (i != NONE || !mad)
@@ -139,18 +137,16 @@ void vrb_exit_mad_set(uint32_t comm_id, const struct net_path *path, const uint8
 	lock_release(&exit_mads.lock);
 }
 
-uint32_t vrb_exit_mad_add(const struct net_path *path, const uint8_t *mad)
+bool vrb_exit_mad_add(uint32_t comm_id, int slot, const struct net_path *path, const uint8_t *mad,
+		      uint32_t *number)
 {
-	uint32_t i;
+	bool first;
 
 	lock_acquire(&exit_mads.lock);
-	i = take();
-	if (i != NONE && host_exit_mad_write(vrb.host, i, path, mad)) {
-		give_back(i);
-		i = NONE;
-	}
+	first = find(comm_id, slot) == NONE;
+	*number = first ? add_record(comm_id, slot, path, mad) : NONE;
 	lock_release(&exit_mads.lock);
-	return i;
+	return first;
 }
 
 void vrb_exit_mad_del(uint32_t i)
@@ -159,7 +155,7 @@ void vrb_exit_mad_del(uint32_t i)
 		return;
 	lock_acquire(&exit_mads.lock);
 	host_exit_mad_write(vrb.host, i, NULL, NULL);
-	give_back(i);
+	del(i);
 	lock_release(&exit_mads.lock);
 }
 

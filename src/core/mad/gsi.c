@@ -2,7 +2,6 @@
 #include "core/mad/gsi.h"
 
 #include <errno.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "cm/stateless.h"
@@ -11,6 +10,7 @@
 #include "core/base/tap.h"
 #include "core/mad/admission.h"
 #include "core/mad/exit_mad.h"
+#include "core/mad/mad_queue.h"
 #include "core/tx/tx_batch.h"
 #include "host/host.h"
 #include "host/service.h"
@@ -56,17 +56,6 @@ enum {
  */
 #define GRACE         (60 * VRB_MSEC)
 
-/* A queued MAD for the process in `slot`. */
-struct queued_mad {
-	struct list node;
-	struct net_path path;
-	int slot;
-	uint64_t incarnation;
-	uint64_t until;
-	uint32_t exit_mad;		/* if not 0: is sent though this process ends */
-	uint8_t mad[CM_MAD_LEN];
-};
-
 struct known {
 	struct net_addr addr;
 	uint32_t ifindex;
@@ -84,15 +73,13 @@ static struct {
 
 	struct lock lock;		/* protects everything below */
 	uint64_t wanted;		/* earliest time passed to vrb_gsi_arm() */
-	uint64_t retry, pause;
-	struct list queue;		/* struct queued_mad */
-	unsigned int queued;
+	uint64_t retry, pause;		/* of the queue */
 	struct known known[KNOWN];
 	unsigned int next_known;
 
 	uint32_t serial;		/* atomic */
 	uint32_t first_id, key;
-} gsi = { .queue = { &gsi.queue, &gsi.queue } };
+} gsi;
 
 /* ---- time ---- */
 
@@ -119,83 +106,48 @@ void vrb_gsi_arm(uint64_t at)
 
 /* ---- the queue ---- */
 
-/*
- * Nobody repeats a DREQ once its connection is destroyed. It waits until the peer's inbox has room
- * or the peer ends; if this process ends first, another one sends it.
- */
-static void keep(struct queued_mad *p)
-{
-	p->until = VRB_NEVER;
-	p->exit_mad = vrb_exit_mad_add(&p->path, p->mad);
-}
-
-static void discard(struct queued_mad *p)
-{
-	vrb_exit_mad_del(p->exit_mad);
-	free(p);
-}
-
-static struct queued_mad *new_queued(const struct net_path *path, const uint8_t *mad, int slot,
+/* A MAD to queue, before it is copied. */
+static struct queued_mad waiting_mad(const struct net_path *path, const uint8_t *mad, int slot,
 				     uint64_t incarnation)
 {
+	struct queued_mad p = { .path = *path, .slot = slot, .incarnation = incarnation };
 	uint64_t timeout = slot == UNCLAIMED ? GRACE : QUEUE_TIMEOUT;
-	struct queued_mad *p = malloc(sizeof(*p));
 
-	if (!p)
-		return NULL;
-	*p = (struct queued_mad){ .path = *path,
-			      .slot = slot,
-			      .incarnation = incarnation,
-			      .until = time_after(clock_now(), timeout) };
-	memcpy(p->mad, mad, sizeof(p->mad));
+	p.until = time_after(clock_now(), timeout);
+	memcpy(p.mad, mad, sizeof(p.mad));
 	return p;
 }
 
-/* Owns p, also if it returns false. */
-static bool append(struct queued_mad *p, uint64_t at, unsigned int limit)
+static void try_queue(uint64_t at)
 {
 	lock_acquire(&gsi.lock);
-	if (gsi.queued >= limit) {
-		lock_release(&gsi.lock);
-		discard(p);
-		return false;
-	}
-	list_add_tail(&gsi.queue, &p->node);
-	gsi.queued++;
 	gsi.retry = min(gsi.retry, at);
 	lock_release(&gsi.lock);
 	arm(at);
-	return true;
 }
 
 static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
 		    uint64_t incarnation, uint64_t at, unsigned int limit)
 {
-	struct queued_mad *p = new_queued(path, mad, slot, incarnation);
+	struct queued_mad p = waiting_mad(path, mad, slot, incarnation);
 
-	return p && append(p, at, limit);
+	if (!vrb_mad_queue_add(&p, limit))
+		return false;
+	try_queue(at);
+	return true;
 }
 
-static struct queued_mad *dequeue(void)
+/* Waits until the peer's inbox has room or the peer ends. */
+static bool keep(const struct net_path *path, const uint8_t *mad, int slot, uint64_t incarnation,
+		 uint32_t comm_id, uint64_t at)
 {
-	struct queued_mad *p = NULL;
+	struct queued_mad p = waiting_mad(path, mad, slot, incarnation);
 
-	lock_acquire(&gsi.lock);
-	if (!list_empty(&gsi.queue)) {
-		p = list_entry(gsi.queue.next, struct queued_mad, node);
-		list_del(&p->node);
-		gsi.queued--;
-	}
-	lock_release(&gsi.lock);
-	return p;
-}
-
-static void clear_queue(void)
-{
-	struct queued_mad *p;
-
-	while ((p = dequeue()))
-		discard(p);
+	p.until = VRB_NEVER;
+	if (!vrb_mad_queue_keep(&p, comm_id))
+		return false;
+	try_queue(at);
+	return true;
 }
 
 /* ---- addresses ---- */
@@ -313,6 +265,17 @@ static bool is_request(const struct cm_msg *m)
 	return m->type == CM_REQ || m->type == CM_SIDR_REQ;
 }
 
+static uint32_t sender_of(const struct cm_msg *m)
+{
+	return m->type == CM_DREQ ? m->dreq.local_id : m->rej.local_id;
+}
+
+/* A request that is refused at once has no connection here: its sender repeats it. */
+static bool ends_connection(const struct cm_msg *m)
+{
+	return (m->type == CM_DREQ || m->type == CM_REJ) && sender_of(m);
+}
+
 static unsigned int limit_of(enum origin origin)
 {
 	return origin == FROM_WIRE ? QUEUE_WIRE : QUEUE;
@@ -326,19 +289,18 @@ static void wait_for_room(int slot, uint64_t incarnation, const struct net_path 
 			  const uint8_t *mad, const struct cm_msg *m, enum origin origin,
 			  uint64_t now)
 {
-	struct queued_mad *p;
+	uint64_t at = now + RETRY_FIRST;
 
 	if (origin == FROM_WIRE && is_request(m)) {
-		if (!enqueue(path, mad, slot, incarnation, now + RETRY_FIRST,
+		if (!enqueue(path, mad, slot, incarnation, at,
 			     vrb_admission_is_crowded(&path->src) ? QUEUE_CROWDED : QUEUE_REQUESTS))
 			vrb_admission_refused();
-		return;
-	}
-	p = new_queued(path, mad, slot, incarnation);
-	if (p && origin == FROM_HERE && m->type == CM_DREQ)
-		keep(p);
-	if (!p || !append(p, now + RETRY_FIRST, limit_of(origin)))
+	} else if (origin == FROM_HERE && ends_connection(m)) {
+		if (!keep(path, mad, slot, incarnation, sender_of(m), at))
+			note_lost();
+	} else if (!enqueue(path, mad, slot, incarnation, at, limit_of(origin))) {
 		note_lost();
+	}
 }
 
 static bool is_self(int slot)
@@ -352,7 +314,10 @@ static bool give(int slot, uint64_t incarnation, const struct net_path *path, co
 		 enum origin origin, uint64_t now)
 {
 	if (!is_self(slot)) {
-		int err = host_hand_mad(vrb.host, slot, incarnation, path, mad);
+		/* What ends a connection must not overtake what began it. */
+		int err = ends_connection(m) && vrb_mad_queue_any_for(slot) ?
+				  EAGAIN :
+				  host_hand_mad(vrb.host, slot, incarnation, path, mad);
 
 		if (err == EAGAIN)
 			wait_for_room(slot, incarnation, path, mad, m, origin, now);
@@ -521,24 +486,14 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
 	return 0;
 }
 
-/* Leaves more room than MADs from the wire may use. */
-static bool has_room_for_dead(void)
-{
-	bool room;
-
-	lock_acquire(&gsi.lock);
-	room = gsi.queued < QUEUE_DEAD;
-	lock_release(&gsi.lock);
-	return room;
-}
-
 int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad)
 {
 	uint64_t now = clock_now();
 
 	if (!is_own_address(&path->dst, path->ifindex, now))
 		return vrb_gsi_send(path, mad);
-	if (!has_room_for_dead())
+	/* Leaves more room than MADs from the wire may use. */
+	if (vrb_mad_queue_limited() >= QUEUE_DEAD)
 		return EAGAIN;
 	dispatch(path, mad, FROM_HERE, now);
 	return 0;
@@ -572,14 +527,6 @@ static bool try_again(const struct queued_mad *p, uint64_t now)
 	return err == EAGAIN && now < p->until;
 }
 
-static void requeue(struct queued_mad *p)
-{
-	lock_acquire(&gsi.lock);
-	list_add_tail(&gsi.queue, &p->node);
-	gsi.queued++;
-	lock_release(&gsi.lock);
-}
-
 /* Inboxes found full in this round; other MADs for them are not tried. */
 struct full {
 	uint8_t slot[HOST_SLOTS / 8];
@@ -604,21 +551,21 @@ static void run_queue(uint64_t now)
 	unsigned int n;
 
 	lock_acquire(&gsi.lock);
-	n = gsi.queued;
 	gsi.retry = VRB_NEVER;
 	lock_release(&gsi.lock);
+	n = vrb_mad_queue_length();
 	while (n--) {
-		struct queued_mad *p = dequeue();
+		struct queued_mad *p = vrb_mad_queue_take();
 
 		if (!p)
 			break;
 		if (is_full(&full, p->slot) || try_again(p, now)) {
 			note_full(&full, p->slot);
-			requeue(p);
+			vrb_mad_queue_put_back(p);
 			waits = true;
 		} else {
 			moved = true;
-			discard(p);
+			vrb_mad_queue_drop(p);
 		}
 	}
 	lock_acquire(&gsi.lock);
@@ -679,15 +626,14 @@ void vrb_gsi_stop(void)
 {
 	timers_remove(vrb.timers, &gsi.deadline.timer);
 	vrb_admission_stop();
-	clear_queue();
+	vrb_mad_queue_clear();
 }
 
 void vrb_gsi_forget(void)
 {
 	gsi.ops = NULL;
 	lock_renew(&gsi.lock);
-	list_init(&gsi.queue);
-	gsi.queued = 0;
+	vrb_mad_queue_forget();
 	gsi.deadline = (struct object_timer){ 0 };
 	vrb_admission_forget();
 	vrb_exit_mad_forget();
@@ -712,22 +658,11 @@ int vrb_gsi_open(const struct vrb_gsi_ops *ops, void *arg)
 	return err;
 }
 
-/* The exit MADs are about to be withdrawn. */
-static void forget_exit_mads(void)
-{
-	struct list *pos;
-
-	lock_acquire(&vrb.poll_lock);
-	lock_acquire(&gsi.lock);
-	list_for_each (pos, &gsi.queue)
-		list_entry(pos, struct queued_mad, node)->exit_mad = 0;
-	lock_release(&gsi.lock);
-	lock_release(&vrb.poll_lock);
-}
-
 void vrb_gsi_close(void)
 {
-	forget_exit_mads();
+	lock_acquire(&vrb.poll_lock);
+	vrb_mad_queue_forget_exit_mads();
+	lock_release(&vrb.poll_lock);
 	vrb_exit_mad_stop();
 	host_publish_manager(vrb.host, false);
 	lock_acquire(&vrb.poll_lock);
