@@ -3,12 +3,16 @@
  * ibv_open_qp() of an XRC receive QP of another process: calls through the handle, events, and the
  * QP's life until its last handle is closed.
  */
+#include <signal.h>
+#include <unistd.h>
+
 #include "rnd.h"
 #include "xrc_group.h"
 
 enum {
 	WRITES = 100,	/* fit into a lane */
 	OPENING = 4,
+	STOPPED_MS = 1500,	/* longer than a message may take to end */
 };
 
 /* A handle answers queries and gets the QP's events. */
@@ -163,6 +167,30 @@ static void test_waiting(void)
 	group_end(&f);
 }
 
+/* The process that executes the last request does not run for a while; the home closes its QP. */
+static void test_stopped(void)
+{
+	struct group f = { 0 };
+
+	group_timeout = NO_TIMEOUT;
+	group_start(&f);
+	group_run(&f, 1, OPEN);
+	group_send(&f, 2, 8);
+	group_run(&f, 2, POST);
+	child_stop(f.child[2].pid);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[2].srqn, 0, 8, NULL, 1, 0);
+	CHECK_EQ(group_query(&f, 0, STATE), IBV_QPS_RTS);
+	group_send_command(f.child[0].sock, CLOSE);
+	usleep(STOPPED_MS * 1000);
+	CHECK_EQ(kill(f.child[2].pid, SIGCONT), 0);
+	group_expect(&f, IBV_WC_SUCCESS);
+	CHECK_EQ(group_take(&f, 2).status, IBV_WC_SUCCESS);
+	rc_barrier(f.child[0].sock);
+	CHECK_EQ(group_query(&f, 1, STATE), IBV_QPS_RTS);
+	group_send(&f, 2, 100);
+	group_end(&f);
+}
+
 /* When the home is killed, its QP ends; processes that have it open get an event. */
 static void test_orphan(void)
 {
@@ -187,7 +215,7 @@ int main(int argc, char **argv)
 		{ "OPEN", test_open },          { "ESTABLISHED", test_established },
 		{ "MODIFY", test_open_modify }, { "INHERIT", test_inherit },
 		{ "MOVE", test_move },          { "ORPHAN", test_orphan },
-		{ "WAITING", test_waiting },
+		{ "WAITING", test_waiting },    { "STOPPED", test_stopped },
 	};
 
 	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

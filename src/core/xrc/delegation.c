@@ -557,6 +557,11 @@ bool vrb_delegation_settled(struct vrb_qp *qp, uint64_t now)
 	return !(l && is_unanswered(l)) && !roce_in_message(&qp->roce);
 }
 
+bool vrb_delegation_unanswered(const struct vrb_qp *qp)
+{
+	return qp->xrc.delegation && is_unanswered(qp->xrc.delegation);
+}
+
 void vrb_delegation_modified(struct vrb_qp *qp)
 {
 	struct vrb_delegation *l = qp->xrc.delegation;

@@ -45,6 +45,9 @@ void vrb_delegation_hand_over(struct vrb_qp *qp);
  */
 bool vrb_delegation_settled(struct vrb_qp *qp, uint64_t now);
 
+/* Does another process have a request to execute? */
+bool vrb_delegation_unanswered(const struct vrb_qp *qp);
+
 /* Get, validate and apply the configuration of a remote responder. */
 struct xrc_config vrb_delegation_config(const struct vrb_qp *qp);
 bool vrb_delegation_config_ok(const struct xrc_config *c);

@@ -20,7 +20,8 @@
 #include "run/log.h"
 #include "util/compiler.h"
 
-#define SETTLE_TIMEOUT VRB_SECOND	/* limit for pending requests and messages in progress */
+#define SETTLE_TIMEOUT VRB_SECOND	/* limit for a message in progress */
+#define ANSWER_TIMEOUT (10 * VRB_SECOND)	/* and for a process that executes requests */
 
 struct open_entry {
 	struct list node;
@@ -223,7 +224,7 @@ int vrb_open_table_on_add(const struct xrc_msg *m, uint64_t now, void *reply, si
 /* Stops accepting messages, fetches the state and sends all pending output. Must hold no lock. */
 static void bring_home(struct vrb_qp *qp)
 {
-	uint64_t start = clock_now(), now = start;
+	uint64_t start = clock_now(), now = start, answered = start;
 	bool settled;
 
 	do {
@@ -232,8 +233,10 @@ static void bring_home(struct vrb_qp *qp)
 		lock_acquire(&qp->lock);
 		qp->xrc.migrating = VRB_HOME_LEAVES;
 		settled = vrb_delegation_settled(qp, now);
-		/* The requester does not complete its message: fail the QP. */
-		if (!settled && now - start > SETTLE_TIMEOUT) {
+		if (vrb_delegation_unanswered(qp))
+			answered = now;
+		/* The requester does not complete its message, or that process is stopped: fail. */
+		if (!settled && (now - answered > SETTLE_TIMEOUT || now - start > ANSWER_TIMEOUT)) {
 			roce_snapshot_lost(&qp->roce);
 			settled = true;
 		}
