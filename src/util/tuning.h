@@ -441,6 +441,12 @@
 #define LIMIT_BACKLOG_MIB 16
 
 /*
+ * Unit: ms for which a process that ends waits for room for them.  Reason: most processes run that
+ * get little of a CPU; users do not yet look for what hangs.  Read by: core/local/backlog.c.
+ */
+#define LIMIT_BACKLOG_LINGER_MS 2000
+
+/*
  * Unit: bytes, payloads from this length on are left for the receiver to pull.  Measured against:
  * ib_send_lat on one host, two busy processors: copying 2, 4, 8 KiB -86, -58, -55 %; bench/self
  * send 16384 -50 %; where system calls are cheap, 4 KiB -7 %.  Read by: core/local/peer_tx.c.

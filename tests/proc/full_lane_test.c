@@ -10,6 +10,8 @@
  *		and then the QP is destroyed. The requester must get the ACK all the same.
  *	STOPPED_DESTROYED
  *		because the requester's process is stopped, for longer than the QP's end waits.
+ *	STOPPED_EXITED
+ *		and then the responder's process exits.
  *
  * There is no progress thread and no UDP: all happens in polls.
  */
@@ -81,7 +83,9 @@ static void write_next(struct xrc *x, int sock, const struct target *to, uint64_
 	child_send(sock, "P", 1);
 }
 
-static void request(int sock, uint8_t timeout, void (*wait)(struct xrc *x, int sock, uint64_t i))
+/* responder_exits: with the last WRITE, so that it is not told of its completion. */
+static void request(int sock, uint8_t timeout, void (*wait)(struct xrc *x, int sock, uint64_t i),
+		    bool responder_exits)
 {
 	struct target target;
 	struct rc_addr peer;
@@ -93,6 +97,8 @@ static void request(int sock, uint8_t timeout, void (*wait)(struct xrc *x, int s
 	for (uint64_t i = 1; i <= WRITES; i++) {
 		write_next(&x, sock, &target, i);
 		wait(&x, sock, i);
+		if (i == WRITES && responder_exits)
+			return;
 		child_send(sock, "C", 1);
 	}
 	child_recv(sock, &go, 1);
@@ -105,7 +111,7 @@ static void wait_at_once(struct xrc *x, int sock, uint64_t i)
 
 static void stopped_requester(int sock)
 {
-	request(sock, NO_TIMEOUT, wait_at_once);
+	request(sock, NO_TIMEOUT, wait_at_once, false);
 }
 
 /* Empties the lane and lets a timeout pass, when it is told to. */
@@ -126,7 +132,7 @@ static void wait_in_rounds(struct xrc *x, int sock, uint64_t i)
 
 static void patient_requester(int sock)
 {
-	request(sock, TIMEOUT, wait_in_rounds);
+	request(sock, TIMEOUT, wait_in_rounds, false);
 }
 
 /* Lets the child post its next WRITE, and does not poll before it has. */
@@ -153,18 +159,14 @@ static void poll_until_complete(struct xrc *x, int sock)
 	CHECK_EQ(got, 'C');
 }
 
-static void open_responder(struct xrc *x, void (*requester)(int sock), struct child *child,
-			   struct rc_addr *peer)
+static void open_responder(struct xrc *x, int sock, struct rc_addr *peer)
 {
 	struct target requests;
 
-	setenv("VERBENA_PROGRESS", "none", 1);
-	setenv("VERBENA_TRANSPORT", "local", 1);
-	*child = child_fork(requester);
-	open_both(x, child->sock, peer, false);
-	exchange(x, child->sock, &requests, NO_TIMEOUT);
-	expect_post(child->sock);
-	poll_until_complete(x, child->sock);
+	open_both(x, sock, peer, false);
+	exchange(x, sock, &requests, NO_TIMEOUT);
+	expect_post(sock);
+	poll_until_complete(x, sock);
 }
 
 static void end_both(struct xrc *x, struct child *child)
@@ -180,31 +182,93 @@ static void fill_lane(struct xrc *x, const struct rc_addr *peer, int sends)
 		CHECK_EQ(rc_post_send(&x->rc, x->rc.qp, IBV_WR_SEND, SIZE, peer, i), 0);
 }
 
+static void stop_process(pid_t pid)
+{
+	char name[32], line[128] = "";
+	int fd;
+
+	CHECK(kill(pid, SIGSTOP) == 0);
+	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
+	while (!strstr(line, ") T ")) {
+		fd = open(name, O_RDONLY);
+		CHECK(fd >= 0 && read(fd, line, sizeof(line) - 1) > 0);
+		close(fd);
+	}
+}
+
 static void destroy_target(struct xrc *x)
 {
 	CHECK(ibv_destroy_qp(x->qp) == 0);
 	x->qp = NULL;
 }
 
-static void stopped(bool destroyed)
+/* The second WRITE is executed, and its ACK waits for room. */
+static void stop_requester(struct xrc *x, int sock, pid_t requester)
 {
 	volatile char *written;
-	struct child child;
 	struct rc_addr peer;
 	struct ibv_wc wc;
+
+	open_responder(x, sock, &peer);
+	written = xrc_buffer(x, 0);
+	expect_post(sock);
+	stop_process(requester);
+	fill_lane(x, &peer, RC_DEPTH);
+	for (int i = 0; i < POLLS || *written != WRITES; i++)
+		CHECK_EQ(ibv_poll_cq(x->rc.cq, 1, &wc), 0);
+}
+
+static void stopped(bool destroyed)
+{
+	struct child child = child_fork(stopped_requester);
 	struct xrc x;
 
-	open_responder(&x, stopped_requester, &child, &peer);
-	written = xrc_buffer(&x, 0);
-	expect_post(child.sock);
-	child_stop(child.pid);
-	fill_lane(&x, &peer, RC_DEPTH);
-	for (int i = 0; i < POLLS || *written != WRITES; i++)
-		CHECK_EQ(ibv_poll_cq(x.rc.cq, 1, &wc), 0);
+	stop_requester(&x, child.sock, child.pid);
 	if (destroyed)
 		destroy_target(&x);
 	CHECK(kill(child.pid, SIGCONT) == 0);
 	end_both(&x, &child);
+}
+
+static int waker_pipe[2];
+
+/* Continues the requester once exit() has begun in its parent. */
+static void start_waker(pid_t requester)
+{
+	char byte;
+	pid_t waker;
+
+	CHECK(pipe(waker_pipe) == 0);
+	waker = fork();
+	CHECK(waker >= 0);
+	if (waker)
+		return;
+	close(waker_pipe[1]);
+	CHECK(read(waker_pipe[0], &byte, 1) >= 0);
+	_exit(kill(requester, SIGCONT));
+}
+
+static void wake(void)
+{
+	close(waker_pipe[1]);
+}
+
+static void exiting_responder(int sock)
+{
+	struct xrc x;
+
+	start_waker(getppid());
+	stop_requester(&x, sock, getppid());
+	destroy_target(&x);
+	CHECK(atexit(wake) == 0);
+}
+
+static void exited(void)
+{
+	struct child child = child_fork(exiting_responder);
+
+	request(child.sock, NO_TIMEOUT, wait_at_once, true);
+	child_join(&child);
 }
 
 /* Takes what the requester has sent, and cannot answer it. */
@@ -219,12 +283,12 @@ static void poll_in_vain(struct xrc *x)
 
 static void shared(bool destroyed)
 {
-	struct child child;
+	struct child child = child_fork(patient_requester);
 	struct rc_addr peer;
 	struct xrc x;
 	char round;
 
-	open_responder(&x, patient_requester, &child, &peer);
+	open_responder(&x, child.sock, &peer);
 	expect_post(child.sock);
 	fill_lane(&x, &peer, FILLS);
 	for (int i = 0; i < ROUNDS; i++) {
@@ -245,8 +309,12 @@ int main(int argc, char **argv)
 	bool destroyed;
 
 	CHECK_EQ(argc, 2);
+	setenv("VERBENA_PROGRESS", "none", 1);
+	setenv("VERBENA_TRANSPORT", "local", 1);
 	destroyed = strstr(argv[1], "DESTROYED");
-	if (!strncmp(argv[1], "STOPPED", strlen("STOPPED")))
+	if (!strcmp(argv[1], "STOPPED_EXITED"))
+		exited();
+	else if (!strncmp(argv[1], "STOPPED", strlen("STOPPED")))
 		stopped(destroyed);
 	else
 		shared(destroyed);

@@ -3,6 +3,7 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/object_timer.h"
 #include "core/base/state.h"
@@ -248,6 +249,26 @@ bool vrb_backlog_add(struct local_peer *peer, const struct lane_packet *p)
 	return w;
 }
 
+/*
+ * What waits when this process ends would be lost, though an adapter would have delivered it: this
+ * gives processes time to run that get too little of a CPU.
+ */
+static __attribute__((destructor)) void linger(void)
+{
+	const struct timespec pause = { .tv_nsec = PAUSE_FIRST };
+	uint64_t start = clock_now();
+
+	while (load_relaxed(&vrb_backlog_bytes)) {
+		if (lock_try_at_exit(&backlog.lock)) {
+			send_all(clock_now());
+			lock_release(&backlog.lock);
+		}
+		if (time_since(start, clock_now()) >= LIMIT_BACKLOG_LINGER_MS * VRB_MSEC)
+			break;
+		nanosleep(&pause, NULL);
+	}
+}
+
 /* Peers read the progress words that are left also after the process. */
 static void keep_words(struct queue *q)
 {
@@ -259,8 +280,8 @@ static void keep_words(struct queue *q)
 
 void vrb_backlog_stop(void)
 {
+	linger();
 	lock_acquire(&backlog.lock);
-	send_all(clock_now());
 	while (!list_empty(&backlog.queues)) {
 		struct queue *q = list_entry(backlog.queues.next, struct queue, node);
 

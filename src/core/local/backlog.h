@@ -3,8 +3,9 @@
  * Packets for processes of this host that take nothing from their lanes, and for which no send
  * queue waits: datagrams that must not hold up those to other processes, and last answers of QPs
  * that have ended. A timer sends them, in order and before any other packet of their kind to the
- * same process, until that process has room or exits. What waits when the device is closed is lost,
- * but for progress words, which stay readable.
+ * same process, until that process has room or exits. A process that closes its device or exits
+ * waits for that, for LIMIT_BACKLOG_LINGER_MS; then it is lost, but for progress words, which stay
+ * readable.
  *
  * Its lock ranks below qp->lock and above those of src/local.
  */
