@@ -9,6 +9,9 @@
  *		its own.
  *	GROUP	Both are members of a multicast group.
  *	MUCH	In turn, so many that not all can be kept: the first ones are.
+ *	SUCCESSOR
+ *		It still has to clear its lane of a process that has ended, whose slot the sender
+ *		has got. It must get both processes' datagrams.
  *
  * There is no progress thread and no UDP, so a process that does not poll is as good as stopped.
  */
@@ -64,7 +67,7 @@ static struct ibv_qp *new_ud_qp(struct rc *rc)
 
 /* ---- receivers ---- */
 
-static void open_receiver(struct rc *rc, int sock)
+static void open_receiver(struct rc *rc)
 {
 	alarm(RC_LIMIT_S);
 	rc_open(rc, GRH + LARGE);
@@ -74,6 +77,10 @@ static void open_receiver(struct rc *rc, int sock)
 		CHECK_EQ(ibv_attach_mcast(rc->qp, &group, 0), 0);
 	for (int i = 0; i < DATAGRAMS; i++)
 		rc_post_recv(rc, rc->qp, i);
+}
+
+static void show_number(const struct rc *rc, int sock)
+{
 	child_send(sock, &rc->qp->qp_num, sizeof(rc->qp->qp_num));
 }
 
@@ -94,7 +101,8 @@ static void stopped_receiver(int sock)
 	uint32_t n;
 	char go;
 
-	open_receiver(&rc, sock);
+	open_receiver(&rc);
+	show_number(&rc, sock);
 	child_recv(sock, &go, 1);
 	for (n = 0; n < datagrams; n++) {
 		uint32_t i = receive(&rc);
@@ -113,7 +121,8 @@ static void live_receiver(int sock)
 	struct rc rc;
 	char go;
 
-	open_receiver(&rc, sock);
+	open_receiver(&rc);
+	show_number(&rc, sock);
 	for (uint32_t i = 0; i < datagrams; i++) {
 		CHECK_EQ(receive(&rc), i);
 		child_send(sock, "R", 1);
@@ -312,6 +321,44 @@ static void test_much(void)
 	end_two(&t, &s);
 }
 
+/* Tells of the post. */
+static void single_sender(int sock)
+{
+	struct sender s = { 0 };
+	uint32_t to[2];
+
+	child_recv(sock, to, sizeof(to));
+	open_sender(&s);
+	send_datagram(&s, to[0], SMALL, to[1]);
+	child_send(sock, "P", 1);
+	while (s.open)
+		take_completions(&s);
+}
+
+static void let_send(const struct child *child, const struct rc *rc, uint32_t imm)
+{
+	const uint32_t to[2] = { rc->qp->qp_num, imm };
+	char posted;
+
+	child_send(child->sock, to, sizeof(to));
+	child_recv(child->sock, &posted, 1);
+}
+
+static void test_successor(void)
+{
+	struct child child[2] = { child_fork(single_sender), child_fork(single_sender) };
+	struct rc rc;
+
+	open_receiver(&rc);
+	let_send(&child[0], &rc, 0);
+	child_join(&child[0]);
+	let_send(&child[1], &rc, 1);
+	for (uint32_t i = 0; i < 2; i++)
+		CHECK_EQ(receive(&rc), i);
+	child_join(&child[1]);
+	rc_close(&rc);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct {
@@ -322,6 +369,7 @@ int main(int argc, char **argv)
 		{ "IN_TURN", test_in_turn },
 		{ "GROUP", test_group },
 		{ "MUCH", test_much },
+		{ "SUCCESSOR", test_successor },
 	};
 
 	CHECK_EQ(argc, 2);

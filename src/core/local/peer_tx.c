@@ -400,9 +400,15 @@ bool vrb_peer_tx_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, 
 	return true;
 }
 
+static struct ud_dest *ud_dest(struct vrb_qp *qp, uint32_t qpn)
+{
+	return &qp->peer.ud[(qpn ^ qpn >> 8) % UD_DESTS];
+}
+
 static struct local_peer *datagram_peer(struct vrb_qp *qp, uint32_t qpn, uint64_t now)
 {
-	struct ud_dest *to = &qp->peer.ud[(qpn ^ qpn >> 8) % UD_DESTS];
+	struct ud_dest *to = ud_dest(qp, qpn);
+	bool missed = !to->peer && to->qpn == qpn && to->missed_since;
 
 	if (to->peer && to->qpn == qpn && local_peer_alive(vrb.local, to->peer, now))
 		return to->peer;
@@ -410,6 +416,8 @@ static struct local_peer *datagram_peer(struct vrb_qp *qp, uint32_t qpn, uint64_
 		local_peer_put(vrb.local, to->peer);
 	to->qpn = qpn;
 	to->peer = local_peer_get(vrb.local, qpn);
+	if (!missed)
+		to->missed_since = now;
 	return to->peer;
 }
 
@@ -506,14 +514,17 @@ static bool send_copy(struct local_peer *peer, const void *arg)
 	return false;
 }
 
+static bool is_for_this_host(const struct vrb_qp *qp, const struct net_path *path)
+{
+	return path && !net_is_multicast(&path->dst) &&
+	       vrb_port_find_gid(&qp->config.ctx->dev->port, &path->dst) >= 0;
+}
+
 /* Returns the local process addressed by a unicast datagram; NULL: none. */
 static struct local_peer *addressee(struct vrb_qp *qp, const struct net_path *path, uint32_t qpn,
 				    uint64_t now)
 {
-	if (!path || net_is_multicast(&path->dst) ||
-	    vrb_port_find_gid(&qp->config.ctx->dev->port, &path->dst) < 0)
-		return NULL;
-	return datagram_peer(qp, qpn, now);
+	return is_for_this_host(qp, path) ? datagram_peer(qp, qpn, now) : NULL;
 }
 
 bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_t *packet,
@@ -577,6 +588,20 @@ static bool is_alone(const struct send_queue *sq, uint32_t qpn)
 }
 
 /*
+ * addressee() is NULL. Since when has that been so of a process that exists, and that no wire
+ * reaches? It may still have to clear its lane of a dead process that had our slot.
+ */
+static uint64_t missed_since(struct vrb_qp *qp, const struct send_wqe *w, uint64_t now)
+{
+	uint64_t since = ud_dest(qp, w->ud.qpn)->missed_since;
+
+	if (vrb.wire || !is_for_this_host(qp, w->ud.path) || is_stuck(since, now) ||
+	    host_owner(vrb.host, w->ud.qpn) == HOST_NO_SLOT)
+		return 0;
+	return since;
+}
+
+/*
  * Since when has the lane been full for which the next datagram must wait? 0: it need not. One that
  * is not being emptied must not keep datagrams from other processes: then it waits in the backlog.
  */
@@ -590,7 +615,7 @@ static uint64_t waits_since(struct vrb_qp *qp, uint64_t now)
 	if (w->ud.path && net_is_multicast(&w->ud.path->dst))
 		return all_members_local(qp) && any_member(is_moving, &now, now) ? now : 0;
 	peer = addressee(qp, w->ud.path, w->ud.qpn, now);
-	since = peer ? full_since(peer, now) : 0;
+	since = peer ? full_since(peer, now) : missed_since(qp, w, now);
 	return since && (!is_stuck(since, now) || is_alone(sq, w->ud.qpn)) ? since : 0;
 }
 

@@ -42,7 +42,8 @@ enum { UD_DESTS = 16 };
 
 struct ud_dest {
 	uint32_t qpn;
-	struct local_peer *peer;	/* has the QP; holds a reference; NULL: empty */
+	struct local_peer *peer;	/* has the QP; holds a reference; NULL: none */
+	uint64_t missed_since;		/* NULL: when that was seen first; 0: the entry is empty */
 };
 
 struct vrb_peer {
