@@ -133,6 +133,11 @@ void roce_ack_publish(struct roce_qp *qp, struct roce_piggyback_ack *ack)
 	qp->resp.ack_told = true;
 }
 
+void roce_ack_show(const struct roce_qp *qp, struct roce_piggyback_ack *ack)
+{
+	fill(qp, ack, qp->resp.ack.psn);
+}
+
 void roce_ack_packet(const struct roce_qp *qp, const struct roce_piggyback_ack *ack,
 		     struct roce_pkt *pkt)
 {

@@ -79,6 +79,9 @@ bool roce_ack_input(struct roce_qp *qp, const struct roce_piggyback_ack *ack, ui
  */
 bool roce_awaits_word(const struct roce_qp *qp);
 
+/* Copies the positive ACK that is pending: its packet still leaves. */
+void roce_ack_show(const struct roce_qp *qp, struct roce_piggyback_ack *ack);
+
 /* Builds the packet that an ACK replaces, as if decoded, except its path. */
 void roce_ack_packet(const struct roce_qp *qp, const struct roce_piggyback_ack *ack,
 		     struct roce_pkt *pkt);

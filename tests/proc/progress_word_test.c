@@ -20,8 +20,12 @@
  *			word must wait for room
  *	LEAVE		the same, and exits before there is room
  *
- * The sender has no other source of ACKs: no ACK timeout (except in STEP), no progress thread and
- * no UDP. The receiver has no progress thread either, so it receives only when it polls.
+ * With a second argument the messages are large: they are packets, whose ACKs wait for the
+ * receiver's next poll.
+ *
+ * The sender has no other source of ACKs: no ACK timeout (except in STEP and with large messages),
+ * no progress thread and no UDP. The receiver has no progress thread either, so it receives only
+ * when it polls.
  */
 #include <errno.h>
 #include <signal.h>
@@ -41,7 +45,8 @@
 #include "rnd.h"
 
 enum {
-	SIZE = 64,
+	SMALL = 64,
+	LARGE = 1 << 16,
 	MESSAGES = 2, /* a third one could wait in the sender for more */
 	RUNS = 40,
 	TIMEOUT = 6, /* in STEP: with 3 retries, requests fail after some milliseconds */
@@ -61,10 +66,12 @@ struct results {
 	uint32_t completions;             /* that its program has polled */
 	volatile uint8_t probe;           /* FULL: has come */
 	volatile bool destroyed;          /* FULL: its QP */
-	uint8_t data[1 + MESSAGES][SIZE]; /* the first one only sets up the lane */
+	uint8_t data[1 + MESSAGES][LARGE]; /* the first one only sets up the lane */
 };
 
 static const char *what;
+static uint32_t size = SMALL;
+static uint8_t timeout_of_end;
 static struct results *results;
 
 /*
@@ -90,14 +97,14 @@ static void begin_receiver(struct rc *rc, int sock, uint8_t timeout)
 	struct ibv_mr *mr;
 
 	alarm(RC_LIMIT_S);
-	rc_open(rc, SIZE);
+	rc_open(rc, size);
 	mr = ibv_reg_mr(rc->pd, results, sizeof(*results),
 			IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE);
 	CHECK(mr);
 	results->rkey = mr->rkey;
 	results->cq = rc->cq;
 	for (int i = 0; i <= MESSAGES; i++) {
-		struct ibv_sge sge = { (uintptr_t)results->data[i], SIZE, mr->lkey };
+		struct ibv_sge sge = { (uintptr_t)results->data[i], size, mr->lkey };
 		struct ibv_recv_wr wr = { .wr_id = RECV_ID, .sg_list = &sge, .num_sge = 1 }, *bad;
 
 		CHECK_EQ(ibv_post_recv(rc->qp, &wr, &bad), 0);
@@ -116,7 +123,7 @@ static void open_receiver(struct rc *rc, int sock, uint8_t timeout)
 static void open_sender(struct rc *rc, int sock, struct rc_addr *peer, uint8_t timeout)
 {
 	rc_pair(rc, sock, peer, timeout, RETRIES);
-	CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, peer, 0), 0);
+	CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, size, peer, 0), 0);
 	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
 	rc_barrier(sock);
 }
@@ -157,7 +164,7 @@ static void receiver(int sock)
 	struct rc rc;
 	char go;
 
-	open_receiver(&rc, sock, 0);
+	open_receiver(&rc, sock, timeout_of_end);
 	child_recv(sock, &go, 1);
 	receive_all(&rc);
 	end_receiver(&rc);
@@ -173,9 +180,9 @@ static void send_all(struct rc *rc)
 		struct rc_addr to = { .addr = (uintptr_t)results->data[1 + i],
 				      .rkey = results->rkey };
 
-		memset(rc->buf, i + 1, SIZE);
+		memset(rc->buf, i + 1, size);
 		CHECK_EQ(rc_post_send(rc, rc->qp, i % 2 ? IBV_WR_RDMA_WRITE_WITH_IMM : IBV_WR_SEND,
-				      SIZE, &to, i), 0);
+				      size, &to, i), 0);
 	}
 }
 
@@ -186,8 +193,8 @@ static void test_end(void)
 	struct rc rc;
 	char done = 'D';
 
-	rc_open(&rc, SIZE);
-	open_sender(&rc, child.sock, &peer, 0);
+	rc_open(&rc, size);
+	open_sender(&rc, child.sock, &peer, timeout_of_end);
 	send_all(&rc);
 	child_send(child.sock, &done, 1);
 	CHECK(read(child.sock, &done, 1) >= 0); /* 0: it has ended */
@@ -246,7 +253,7 @@ static void expect_true_acks(struct rc *rc)
 		if (wc.status != IBV_WC_SUCCESS)
 			continue;
 		CHECK_EQ(ok, i);
-		CHECK_EQ(results->data[++ok][SIZE - 1], i + 1);
+		CHECK_EQ(results->data[++ok][size - 1], i + 1);
 	}
 	CHECK(ok >= results->completions);
 }
@@ -278,7 +285,7 @@ static void test_step(void)
 	struct rc rc;
 
 	rnd_start();
-	rc_open(&rc, SIZE);
+	rc_open(&rc, size);
 	first = rc.qp;
 	total -= run_killed(&rc, total);
 	printf("%u instructions\n", total);
@@ -321,11 +328,11 @@ static void run_shown(struct rc *rc)
 	open_sender(rc, child.sock, &peer, 0);
 	CHECK(waitpid(child.pid, NULL, WUNTRACED) == child.pid);
 	before = shown(&child);
-	rc->buf[SIZE - 1] = 1;
-	CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, SIZE, &peer, 0), 0);
+	rc->buf[size - 1] = 1;
+	CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, size, &peer, 0), 0);
 	for (steps = 0; shown(&child) == before; steps++) {
 		step(&child);
-		if (results->data[1][SIZE - 1])
+		if (results->data[1][size - 1])
 			completed += ibv_poll_cq(rc->cq, 1, &wc);
 	}
 	printf("shown by instruction %u\n", steps);
@@ -340,7 +347,7 @@ static void test_shown(void)
 	struct ibv_qp *first;
 	struct rc rc;
 
-	rc_open(&rc, SIZE);
+	rc_open(&rc, size);
 	first = rc.qp;
 	for (int i = 0; i < SHOWN_RUNS; i++)
 		run_shown(&rc);
@@ -374,7 +381,7 @@ static void test_again(void)
 	struct rc rc;
 	char byte = 0;
 
-	rc_open(&rc, SIZE);
+	rc_open(&rc, size);
 	open_sender(&rc, child.sock, &peer, 0);
 	child_kill(&child);
 	CHECK_EQ(ibv_destroy_qp(rc.qp), 0);
@@ -385,7 +392,7 @@ static void test_again(void)
 	child_recv(child.sock, &peer, sizeof(peer));
 	child_recv(child.sock, &byte, 1);	/* it is connected: the message leaves at once */
 	rc_connect(&rc, rc.qp, &peer, 0, RETRIES);
-	CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, SIZE, &peer, 0), 0);
+	CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, size, &peer, 0), 0);
 	child_send(child.sock, &byte, 1);
 	child_recv(child.sock, &byte, 1);
 	CHECK_EQ(rc_wait(&rc).status, IBV_WC_SUCCESS);
@@ -483,7 +490,7 @@ static void test_leave(void)
 	char go = 'G';
 	int done = 0;
 
-	rc_open(&rc, SIZE);
+	rc_open(&rc, size);
 	open_sender(&rc, child.sock, &peer, 0);
 	open_fillers(&rc, child.sock, filler, post_many_receives);
 	send_all(&rc);
@@ -542,7 +549,7 @@ static void test_full(void)
 	struct rc rc;
 	int tries = 0;
 
-	rc_open(&rc, SIZE);
+	rc_open(&rc, size);
 	do {
 		memset(results, 0, sizeof(*results));
 		CHECK(tries++ < FULL_TRIES);
@@ -554,6 +561,10 @@ static void test_full(void)
 int main(int argc, char **argv)
 {
 	what = argc > 1 ? argv[1] : "RESET";
+	if (argc > 2) {
+		size = LARGE;
+		timeout_of_end = TIMEOUT;
+	}
 	alarm(RC_LIMIT_S);
 	setenv("VERBENA_PROGRESS", "none", 1);
 	setenv("VERBENA_TRANSPORT", "local", 1);

@@ -30,14 +30,30 @@ static bool expects_answer(struct vrb_qp *qp, uint64_t now)
 	return roce_delayed_ack_expects_reply(d);
 }
 
-void vrb_word_publish(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
+static void publish(struct vrb_peer *n, const struct roce_piggyback_ack *ack)
 {
-	struct vrb_peer *n = &qp->peer;
-
 	n->word_used = true;
 	n->word_behind = false;
 	message_publish(n->word, &(struct message_progress){
 		.psn = ack->psn, .msn = ack->msn, .syndrome = ack->syndrome });
+}
+
+void vrb_word_foretell(struct vrb_qp *qp)
+{
+	struct roce_piggyback_ack ack;
+
+	if (!qp->peer.process || !qp->peer.word || qp->wq.type != IBV_QPT_RC || tapped() ||
+	    !roce_has_ack(&qp->roce))
+		return;
+	roce_ack_show(&qp->roce, &ack);
+	publish(&qp->peer, &ack);
+}
+
+void vrb_word_publish(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
+{
+	struct vrb_peer *n = &qp->peer;
+
+	publish(n, ack);
 	/* This process reads its own words at the end of the round that publishes them. */
 	if (!n->process->self)
 		local_queue_bell(vrb.local, n->process, expects_answer(qp, now));

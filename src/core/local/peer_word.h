@@ -63,6 +63,12 @@ static inline void vrb_word_leave(struct vrb_qp *qp)
 	qp->peer.word_used = qp->peer.word_behind = true;
 }
 
+/*
+ * An ACK's packet may wait for the next poll (tx_sched.h), and the process may end before that. Its
+ * completion shows already, so the peer finds it in the word, too. Needs only qp->lock.
+ */
+void vrb_word_foretell(struct vrb_qp *qp);
+
 /* Gets the ACK in the peer's word; false if nothing is in flight, or the word has no ACK. */
 bool vrb_word_get(struct vrb_qp *qp, struct roce_piggyback_ack *ack);
 

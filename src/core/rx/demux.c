@@ -80,8 +80,10 @@ void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue
 	const struct vrb_rx_queue *by = load_acquire(&qp->sched.rx_queue);
 
 	store_relaxed(&qp->sched.ack_sent, false);
-	if (due == TX_SOON)
+	if (due == TX_SOON) {
 		roce_delayed_ack_requested(&qp->post.delayed_ack, qp->now);
+		vrb_word_foretell(qp);
+	}
 	if (unlikely(by && by != r)) {
 		vrb_transmit(qp, qp->now);
 		return;
@@ -644,7 +646,7 @@ static void receive_packet(void *arg, const struct local_pkt *in)
 	lock_acquire(&qp->lock);
 	qp->peer.lossy = in->lossy;
 	if (fill_path(qp, in->path, in->slot, &pkt)) {
-		if (!in->acks)
+		if (!in->acks && !in->path)
 			take_word(qp, *now);	/* what ends the QP flushes nothing executed */
 		deliver(qp, &raw, r, *now);
 	} else {
