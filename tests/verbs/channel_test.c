@@ -123,6 +123,24 @@ static void test_armed_late(void)
 	world_poll(cq, &wc, 1);
 }
 
+/* The entries of a destroyed QP do not count: a completion after them was not announced. */
+static void test_armed_after_destruction(void)
+{
+	struct ibv_qp *qp;
+
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	qp = world_flushed(&w, cq, 3);
+	await_event();
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	await_event();
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	qp = world_flushed(&w, cq, 3);
+	CHECK(!readable());
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	await_event();
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
 /* A completion that an event has announced raises no other. */
 static void test_armed_after_completion(void)
 {
@@ -408,6 +426,7 @@ int main(void)
 	test_not_armed();
 	test_armed_once();
 	test_armed_late();
+	test_armed_after_destruction();
 	test_armed_after_completion();
 	test_sleeps_with_completions();
 	test_solicited();

@@ -513,19 +513,24 @@ void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 
 void vrb_cq_purge(struct vrb_cq *cq, const void *owner)
 {
-	uint32_t kept, shown;
+	uint32_t kept, shown, notified;
 
 	lock_acquire(&cq->lock);
-	kept = shown = cq->tail;
+	kept = cq->tail;
+	shown = cq->shown;
+	notified = cq->notified;
 	for (uint32_t i = cq->tail; i != cq->head; i++) {
 		struct vrb_cqe *cqe = &cq->ring[i & cq->mask];
 
 		if (i == cq->shown)
 			shown = kept;
+		if (i == cq->notified)
+			notified = kept;
 		if (cqe->owner != owner)
 			cq->ring[kept++ & cq->mask] = *cqe;
 	}
 	store_relaxed(&cq->shown, cq->shown == cq->head ? kept : shown);
+	cq->notified = cq->notified == cq->head ? kept : notified;
 	cq->head = kept;
 	lock_release(&cq->lock);
 }
