@@ -207,11 +207,12 @@ static void drop_events(struct cma_id *id, const struct group *g)
 	}
 }
 
-/* The group must not be in any list.  Must not hold the lock. */
+/*
+ * The group must not be in any list.  Must not hold the lock.  Another thread may just deliver the
+ * event of its join, and attach the QP, until that event is acknowledged.
+ */
 static void leave(struct cma_id *id, struct group *g)
 {
-	if (g->attached && g->attached == id->pub.qp)
-		ibv_detach_mcast(g->attached, &g->mgid, 0);
 	cma_lock();
 	if (id->pub.channel)
 		drop_events(id, g);
@@ -222,6 +223,8 @@ static void leave(struct cma_id *id, struct group *g)
 	while (g->unacked)
 		cma_wait_acked();
 	cma_unlock();
+	if (g->attached && g->attached == id->pub.qp)
+		ibv_detach_mcast(g->attached, &g->mgid, 0);
 	group_free(g);
 }
 

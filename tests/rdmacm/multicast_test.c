@@ -4,9 +4,13 @@
  * joins that must fail.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
+#include <pthread.h>
+#include <sched.h>
 
 #include <infiniband/ib.h>
 
+#include "util/atomic.h"
 #include "world.h"
 
 #define GROUP "239.77.1.2"
@@ -146,6 +150,64 @@ static void joined_twice(void)
 	end(id);
 }
 
+/* ---- Another thread leaves while the event of the join is delivered ---- */
+
+#define EXPORTED __attribute__((visibility("default")))
+
+static struct rdma_cm_id *to_leave;	/* NULL: no QP is to be attached */
+static pthread_t leaver;
+static __thread bool leaves;
+static bool waits;	/* the leaver, for the acknowledgement */
+
+EXPORTED int pthread_cond_wait(pthread_cond_t *cond, pthread_mutex_t *lock)
+{
+	static int (*real)(pthread_cond_t *, pthread_mutex_t *);
+
+	if (!load_relaxed(&real))
+		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "pthread_cond_wait"));
+	if (leaves)
+		store_release(&waits, true);
+	return load_relaxed(&real)(cond, lock);
+}
+
+static void *leave(void *id)
+{
+	struct sockaddr_storage group = world_addr(GROUP, 0);
+
+	leaves = true;
+	CHECK_EQ(rdma_leave_multicast(id, (struct sockaddr *)&group), 0);
+	return NULL;
+}
+
+EXPORTED int ibv_attach_mcast(struct ibv_qp *qp, const union ibv_gid *gid, uint16_t lid)
+{
+	__typeof__(ibv_attach_mcast) *real = dlsym(RTLD_NEXT, "ibv_attach_mcast");
+
+	if (to_leave) {
+		CHECK_EQ(pthread_create(&leaver, NULL, leave, to_leave), 0);
+		while (!load_acquire(&waits))
+			sched_yield();
+		to_leave = NULL;
+	}
+	return real(qp, gid, lid);
+}
+
+/* The QP is not attached any more, and so can be destroyed. */
+static void left_during_delivery(void)
+{
+	struct sockaddr_storage group = world_addr(GROUP, 0), gid = group_gid();
+	struct rdma_cm_id *id = member();
+
+	CHECK_EQ(rdma_join_multicast(id, (struct sockaddr *)&group, NULL), 0);
+	to_leave = id;
+	world_expect(ch, RDMA_CM_EVENT_MULTICAST_JOIN);
+	CHECK(!to_leave);
+	CHECK_EQ(pthread_join(leaver, NULL), 0);
+	CHECK_EQ(ibv_detach_mcast(id->qp, (void *)&((struct sockaddr_ib *)&gid)->sib_addr, 0),
+		 EINVAL);
+	end(id);
+}
+
 static void refused(void)
 {
 	struct sockaddr_storage group = world_addr(GROUP, 0), any = world_addr("0.0.0.0", 0);
@@ -192,6 +254,7 @@ int main(void)
 	synchronous(true);
 	synchronous(false);
 	joined_twice();
+	left_during_delivery();
 	refused();
 	rdma_destroy_event_channel(ch);
 	return 0;
