@@ -229,7 +229,10 @@ static void left(struct channel *ch, struct event *e)
 /* Delivered (by 1) or acknowledged (by -1): updates the counts of the id and the group. */
 static void count_delivered(const struct event *e, int by)
 {
-	e->counts_on->unacked += (unsigned int)by;
+	struct cma_id *id = e->counts_on;
+
+	*(e->migrations == id->migrations ? &id->unacked : &id->unacked_before) +=
+		(unsigned int)by;
 	if (e->group)
 		e->group->unacked += (unsigned int)by;
 }
@@ -263,6 +266,7 @@ static struct event *take_first(struct channel *ch)
 	struct event *e = list_entry(ch->events.next, struct event, node);
 
 	left(ch, e);
+	e->migrations = e->counts_on->migrations;
 	count_delivered(e, 1);
 	return e;
 }

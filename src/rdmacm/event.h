@@ -48,6 +48,7 @@ struct event {
 	 * sources overtake, and what happens to connections.  Else 0.
 	 */
 	unsigned int rank;
+	unsigned int migrations;      /* counts_on->migrations when it was delivered */
 	struct group *group;          /* of multicast events */
 	uint8_t data[CM_RTU_PRIVATE]; /* private data */
 };

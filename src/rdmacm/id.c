@@ -245,7 +245,7 @@ static void destroy(struct cma_id *id)
 	id_shut(id);
 	if (id->pub.channel)
 		channel_sweep(id_channel(id), id, drop_event, NULL);
-	while (id->unacked)
+	while (id->unacked || id->unacked_before)
 		cma_wait_acked();
 	list_del(&id->node);
 	cma_unlock();
@@ -394,6 +394,10 @@ static void move_event(struct event *e, void *arg)
 	event_post(e);
 }
 
+/*
+ * Waits for the acknowledgements of what was fetched from the old channel only: a thread may hold
+ * an event of the new one until this call has returned.
+ */
 static void migrate(struct cma_id *id, struct channel *to)
 {
 	struct channel *from;
@@ -403,7 +407,10 @@ static void migrate(struct cma_id *id, struct channel *to)
 	id->pub.channel = &to->pub;
 	if (from != to)
 		channel_sweep(from, id, move_event, to);
-	while (id->unacked)
+	id->migrations++;
+	id->unacked_before += id->unacked;
+	id->unacked = 0;
+	while (id->unacked_before)
 		cma_wait_acked();
 	cma_unlock();
 }

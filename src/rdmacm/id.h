@@ -69,7 +69,9 @@ struct cma_id {
 	bool child;           /* from a request: holds no port, but see port_leave() */
 	bool accepted;        /* rdma_accept() was called */
 	bool mute;            /* CONNECT_ERROR was delivered: no more events of the connection */
-	unsigned int unacked; /* delivered, unacknowledged events */
+	unsigned int migrations; /* number of rdma_migrate_id() calls */
+	/* delivered, unacknowledged events: since the last migration, and from before it */
+	unsigned int unacked, unacked_before;
 	unsigned int waiting; /* listeners: requests not fetched yet */
 	unsigned int backlog;
 	struct conn *conn;

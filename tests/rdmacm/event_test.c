@@ -11,6 +11,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "left_out.h"
@@ -284,6 +285,45 @@ static void migrated(struct rdma_event_channel *ch)
 	rdma_destroy_event_channel(to);
 }
 
+struct migration {
+	struct rdma_cm_id *id;
+	struct rdma_event_channel *to;
+};
+
+static void *migrate(void *arg)
+{
+	const struct migration *m = arg;
+
+	CHECK_EQ(rdma_migrate_id(m->id, m->to), 0);
+	return NULL;
+}
+
+/*
+ * The call waits for the acknowledgement of what was fetched from the old channel, and not of what
+ * another thread has fetched from the new one meanwhile.
+ */
+static void migrated_unacknowledged(struct rdma_event_channel *ch)
+{
+	struct migration m = { world_id(ch, RDMA_PS_TCP), rdma_create_event_channel() };
+	struct rdma_cm_event *before, *after;
+	struct timespec end;
+	pthread_t thread;
+
+	own_event(m.id, 1);
+	before = world_event(ch, RDMA_CM_EVENT_USER, 7);
+	CHECK_EQ(pthread_create(&thread, NULL, migrate, &m), 0);
+	own_event(m.id, 2);
+	after = world_event(m.to, RDMA_CM_EVENT_USER, 7);
+	CHECK_EQ(pthread_tryjoin_np(thread, NULL), EBUSY);
+	CHECK_EQ(rdma_ack_cm_event(before), 0);
+	CHECK_EQ(clock_gettime(CLOCK_REALTIME, &end), 0);
+	end.tv_sec += WORLD_LIMIT_S;
+	CHECK_EQ(pthread_timedjoin_np(thread, NULL, &end), 0);
+	CHECK_EQ(rdma_ack_cm_event(after), 0);
+	CHECK_EQ(rdma_destroy_id(m.id), 0);
+	rdma_destroy_event_channel(m.to);
+}
+
 /* An id whose channel was destroyed gets no event, so calls for one fail. */
 static void without_channel(void)
 {
@@ -316,6 +356,7 @@ int main(void)
 	dropped(ch);
 	destroy_waits(ch);
 	migrated(ch);
+	migrated_unacknowledged(ch);
 	without_channel();
 	rdma_destroy_event_channel(ch);
 	destroyed_before_waiting();
