@@ -233,6 +233,8 @@ static int begin(struct rsocket *rs, int backlog)
 	err = rs_watch_from(rs, rs->fd, requests, clock_now() + LIMIT_RS_OPTIONS);
 	if (err)
 		rs->state = RS_BOUND;
+	else
+		rs_wake(rs);	/* threads that poll it watch the queue from now on */
 	return err;
 }
 

@@ -127,6 +127,24 @@ static void listeners(void)
 	expect_none();
 }
 
+/* A socket that listens only after the epoll has looked at it. */
+static void listens_later(void)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 0);
+	int listener = rsocket(AF_INET, SOCK_STREAM, 0), fd = rsocket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(a);
+
+	CHECK_EQ(rbind(listener, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), 0);
+	CHECK_EQ(rgetsockname(listener, (struct sockaddr *)&a, &len), 0);
+	control(EPOLL_CTL_ADD, listener, EPOLLIN);
+	expect_none();
+	CHECK_EQ(rlisten(listener, 1), 0);
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), 0);
+	expect(listener, EPOLLIN);
+	CHECK_EQ(rclose(listener), 0);
+	CHECK_EQ(rclose(fd), 0);
+}
+
 /*
  * The end of the peer's data is reported together with the data, as TCP does: an edge-triggered
  * program that reads only the data gets no other event.
@@ -173,6 +191,7 @@ int main(void)
 	asleep(&p);
 	rspair_close(&p);
 	listeners();
+	listens_later();
 	ends_with_data();
 	CHECK_EQ(rclose(ep), 0);
 	return 0;
