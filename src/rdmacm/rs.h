@@ -85,6 +85,7 @@ struct rsocket {
 	enum rs_state state;
 	bool peer_gone;           /* the peer accepts no data any more and will not answer */
 	bool can_read, can_write; /* in RS_OPEN: not shut down by either side */
+	bool stops_sending;       /* a thread is about to shut down our direction */
 	bool was_open;            /* has been in RS_OPEN */
 	int error;                /* errno of calls in RS_FAILED */
 	int so_error;             /* SO_ERROR; cleared when read */

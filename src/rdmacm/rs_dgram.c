@@ -523,8 +523,9 @@ static int send_to(struct rsocket *rs, struct sockaddr_storage *to, const uint8_
 	rs_from_of(to, &at);
 	peer = find_peer(rs->dgram, &at);
 	if (!peer) {
-		/* The peer's answer may have arrived. */
-		read_udp(rs);
+		/* The peer's answer may have arrived, and datagrams that other threads wait for. */
+		if (read_udp(rs))
+			rs_wake(rs);
 		peer = find_peer(rs->dgram, &at);
 	}
 	if (!peer) {

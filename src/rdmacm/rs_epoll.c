@@ -137,17 +137,32 @@ static void leave(struct rs_epoll **ep)
 
 /* ---- The queue ---- */
 
-static void enqueue(struct item *it)
+/* Wakes a sleeping thread.  Under ep->gate. */
+static void kick_sleeper(struct rs_epoll *ep)
 {
 	uint64_t one = 1;
 
+	if (ep->sleepers && write(ep->kick, &one, sizeof(one)) < 0)
+		errno = 0;
+}
+
+static void enqueue(struct item *it)
+{
 	pthread_mutex_lock(&it->ep->gate);
 	if (list_empty(&it->queue)) {
 		list_add_tail(&it->ep->queue, &it->queue);
-		if (it->ep->sleepers && write(it->ep->kick, &one, sizeof(one)) < 0)
-			errno = 0;
+		kick_sleeper(it->ep);
 	}
 	pthread_mutex_unlock(&it->ep->gate);
+}
+
+/* This thread leaves items for others, whose kick it may have cleared. */
+static void pass_on(struct rs_epoll *ep)
+{
+	pthread_mutex_lock(&ep->gate);
+	if (!list_empty(&ep->queue))
+		kick_sleeper(ep);
+	pthread_mutex_unlock(&ep->gate);
 }
 
 static struct item *dequeue(struct rs_epoll *ep)
@@ -433,6 +448,7 @@ static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int t
 	/* Once it is closed the kick is for all threads, so none clears it. */
 	count = peek(ep->fd) == ep ? take_real(ep, real, n, out) : 0;
 	count += take_queue(ep, out + count, max - count);
+	pass_on(ep);
 	pthread_mutex_unlock(&ep->lock);
 	return count;
 }

@@ -154,7 +154,7 @@ bool rs_can_send(struct rsocket *rs)
 {
 	if (rs_in_progress(rs))
 		return false;
-	if (rs->state != RS_OPEN || !rs->can_write)
+	if (rs->state != RS_OPEN || !rs->can_write || rs->stops_sending)
 		return true;
 	return rs_iomap_flush(rs) && rs_stream_room(rs);
 }
@@ -165,9 +165,9 @@ int rs_send_error(struct rsocket *rs)
 		return rs->error;
 	if (rs->state < RS_OPEN && !rs_in_progress(rs))
 		return ENOTCONN;
-	if (rs->state == RS_CLOSED)
+	if (rs->state == RS_CLOSED || (rs->stops_sending && rs_is_removed(rs)))
 		return ECONNRESET;
-	return rs->state == RS_OPEN && !rs->can_write ? EPIPE : 0;
+	return rs->state == RS_OPEN && (!rs->can_write || rs->stops_sending) ? EPIPE : 0;
 }
 
 static ssize_t send_stream(struct rsocket *rs, const struct iovec *iov, size_t n, int flags)

@@ -344,9 +344,13 @@ CMA_EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t addrlen)
 
 /* ---- rshutdown(), rclose() ---- */
 
-static bool can_send_ctrl(struct rsocket *rs)
+/* A message whose bytes another thread copies, without the lock, goes first: it counts as sent. */
+static bool can_shut(struct rsocket *rs)
 {
-	return rs->state != RS_OPEN || rs_stream_can_send_ctrl(&rs->stream);
+	bool copies = rs->tx_turn == RS_BUSY;
+
+	rs->in_line |= copies;
+	return rs->state != RS_OPEN || (!copies && rs_stream_can_send_ctrl(&rs->stream));
 }
 
 static bool all_arrived(struct rsocket *rs)
@@ -380,7 +384,9 @@ static int shut(struct rsocket *rs, bool reading, bool writing)
 		rs_wake(rs);
 		return 0;
 	}
-	err = rs_await(rs, NULL, can_send_ctrl, false, linger_ms(rs));
+	rs->stops_sending = rs->can_write;
+	err = rs_await(rs, NULL, can_shut, false, linger_ms(rs));
+	rs->stops_sending = false;
 	if (err || rs->state != RS_OPEN)
 		return err == EAGAIN ? ETIMEDOUT : err;
 	/* The peer may have shut down its direction meanwhile. */

@@ -3,7 +3,6 @@
  * A thread waits in a call of rsockets while another thread closes the rsocket, cancels the thread,
  * or makes nonblocking calls.
  */
-#include <dlfcn.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -16,69 +15,15 @@
 #include <rdma/rsocket.h>
 
 #include "left_out.h"
+#include "rs_hooks.h"
 #include "rspair.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 
-enum { ROUNDS = 8 };
-
-/* ---- Hooks that run when a thread sleeps ---- */
-
-static __thread unsigned int *sleeps;	/* how often this thread has slept; NULL: not counted */
-
-#define EXPORTED __attribute__((visibility("default")))
-
-EXPORTED int poll(struct pollfd *fds, nfds_t n, int ms)
-{
-	static int (*real)(struct pollfd *, nfds_t, int);
-
-	if (!load_relaxed(&real))
-		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "poll"));
-	if (sleeps && ms)
-		fetch_add_relaxed(sleeps, 1U);
-	return load_relaxed(&real)(fds, n, ms);
-}
-
-static __thread void (*before_epoll)(void), (*after_epoll)(void);
-
-static int epoll_hooked(int (*real)(int, struct epoll_event *, int, int), int fd,
-			struct epoll_event *e, int n, int ms)
-{
-	int ready;
-
-	if (before_epoll)
-		before_epoll();
-	ready = real(fd, e, n, ms);
-	if (after_epoll)
-		after_epoll();
-	return ready;
-}
-
-EXPORTED int epoll_wait(int fd, struct epoll_event *e, int n, int ms)
-{
-	static int (*real)(int, struct epoll_event *, int, int);
-
-	if (!load_relaxed(&real))
-		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "epoll_wait"));
-	if (sleeps && ms)
-		fetch_add_relaxed(sleeps, 1U);
-	return epoll_hooked(load_relaxed(&real), fd, e, n, ms);
-}
-
-/* ---- A hook that runs when a thread takes a lock ---- */
-
-static __thread void (*at_lock)(pthread_mutex_t *m);
-
-EXPORTED int pthread_mutex_lock(pthread_mutex_t *m)
-{
-	static int (*real)(pthread_mutex_t *);
-
-	if (!load_relaxed(&real))
-		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "pthread_mutex_lock"));
-	if (at_lock)
-		at_lock(m);
-	return load_relaxed(&real)(m);
-}
+enum {
+	ROUNDS = 8,
+	LOCKLESS = 4096,	/* bytes that are sent without holding the lock */
+};
 
 /* ---- Calls that wait ---- */
 
@@ -140,6 +85,7 @@ static void *wait_in(void *arg)
 {
 	struct waiting *w = arg;
 
+	is_ours = true;
 	sleeps = &w->sleeps;
 	w->ret = w->call(w->fd);
 	w->error = w->ret < 0 ? errno : 0;
@@ -483,7 +429,7 @@ static bool about_to_sleep;
 
 static void wait_before_sleep(void)
 {
-	before_epoll = NULL;
+	before_sleep = NULL;
 	store_release(&about_to_sleep, true);
 	while (!load_acquire(&may_continue))
 		sched_yield();
@@ -493,8 +439,21 @@ static void *sleep_late(void *arg)
 {
 	struct waiting *w = arg;
 
-	before_epoll = wait_before_sleep;
+	before_sleep = wait_before_sleep;
 	return wait_in(w);
+}
+
+/* Returns once the thread is about to sleep, which it does when it may_continue. */
+static pthread_t start_late(struct waiting *w)
+{
+	pthread_t thread;
+
+	store_relaxed(&may_continue, false);
+	store_relaxed(&about_to_sleep, false);
+	CHECK_EQ(pthread_create(&thread, NULL, sleep_late, w), 0);
+	while (!load_acquire(&about_to_sleep))
+		sched_yield();
+	return thread;
 }
 
 static void close_at_lock(pthread_mutex_t *m)
@@ -518,11 +477,7 @@ static void close_woken(int locks)
 	pthread_t thread;
 
 	target = w.fd = repoll_create(0);
-	store_relaxed(&may_continue, false);
-	store_relaxed(&about_to_sleep, false);
-	CHECK_EQ(pthread_create(&thread, NULL, sleep_late, &w), 0);
-	while (!load_acquire(&about_to_sleep))
-		sched_yield();
+	thread = start_late(&w);
 	CHECK_EQ(repoll_ctl(target, EPOLL_CTL_ADD, fd, &e), 0);
 	locks_before = locks;
 	after_epoll = close_soon;
@@ -532,6 +487,123 @@ static void close_woken(int locks)
 	CHECK_EQ(w.ret, -1);
 	CHECK_EQ(w.error, EBADF);
 	CHECK_EQ(rclose(fd), 0);
+}
+
+/* ---- A call does what another thread waits for ---- */
+
+/* A thread that takes one of two items leaves the other one to a thread that is about to sleep. */
+static void take_one_item(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	struct waiting w = { .fd = repoll_create(0), .call = wait_epoll };
+	struct epoll_event e = { .events = EPOLLOUT | EPOLLONESHOT };
+	pthread_t thread = start_late(&w);
+
+	for (int i = 0; i < 2; i++)
+		CHECK_EQ(repoll_ctl(w.fd, EPOLL_CTL_ADD, p.fd[i], &e), 0);
+	CHECK_EQ(wait_epoll(w.fd), 1);
+	store_release(&may_continue, true);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(w.ret, 1);
+	CHECK_EQ(rclose(w.fd), 0);
+	rspair_close(&p);
+}
+
+static void hold_back(pthread_mutex_t *m)
+{
+	at_lock = NULL;
+	store_release(&held_back, m);
+}
+
+static void send_to_name_of(int fd, int from)
+{
+	socklen_t len = sizeof(to);
+
+	CHECK_EQ(getsockname(fd, (struct sockaddr *)&to, &len), 0);
+	CHECK_EQ(send_one(from), 1);
+}
+
+/* A peer that does not answer. */
+static int silent_dgram(void)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 0);
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+
+	CHECK_EQ(bind(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), 0);
+	return fd;
+}
+
+/*
+ * A thread that sends to a new peer takes the first datagram of another one, before the library's
+ * thread does.
+ */
+static void take_datagram(void)
+{
+	struct waiting w = { .fd = bound_dgram(), .call = receive };
+	int first = new_dgram(), silent = silent_dgram();
+	pthread_t thread = start_late(&w);
+
+	at_lock = hold_back;
+	CHECK_EQ(rsetsockopt(w.fd, SOL_SOCKET, SO_REUSEADDR, &(int){ 1 }, sizeof(int)), 0);
+	send_to_name_of(w.fd, first);
+	send_to_name_of(silent, w.fd);
+	store_release(&held_back, NULL);
+	store_release(&may_continue, true);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(w.ret, 1);
+	CHECK_EQ(rclose(w.fd), 0);
+	CHECK_EQ(rclose(first), 0);
+	CHECK_EQ(close(silent), 0);
+}
+
+/* ---- Shut down while another thread copies what it sends ---- */
+
+static void wait_after_copy(pthread_mutex_t *m)
+{
+	if (m != load_relaxed(&target_lock)) {
+		store_relaxed(&target_lock, m);
+		return;
+	}
+	at_lock = NULL;
+	store_release(&about_to_sleep, true);
+	while (!load_acquire(&may_continue))
+		sched_yield();
+}
+
+static void *send_some(void *arg)
+{
+	at_lock = wait_after_copy;
+	return (void *)rsend(*(int *)arg, large, LOCKLESS, 0);
+}
+
+static void let_continue(void)
+{
+	before_sleep = NULL;
+	store_release(&may_continue, true);
+}
+
+/* The message comes before the end of the stream. */
+static void shut_sender(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	static uint8_t got[LOCKLESS];
+	pthread_t thread;
+	void *sent;
+
+	store_relaxed(&target_lock, NULL);
+	store_relaxed(&may_continue, false);
+	store_relaxed(&about_to_sleep, false);
+	CHECK_EQ(pthread_create(&thread, NULL, send_some, &p.fd[0]), 0);
+	while (!load_acquire(&about_to_sleep))
+		sched_yield();
+	before_sleep = let_continue;
+	CHECK_EQ(rshutdown(p.fd[0], SHUT_WR), 0);
+	CHECK(!before_sleep);
+	CHECK_EQ(rrecv(p.fd[1], got, LOCKLESS, MSG_WAITALL), LOCKLESS);
+	CHECK_EQ(rrecv(p.fd[1], got, LOCKLESS, 0), 0);
+	CHECK_EQ(pthread_join(thread, &sent), 0);
+	CHECK_EQ((intptr_t)sent, LOCKLESS);
+	rspair_close(&p);
 }
 
 /* ---- Cancelled while a call waits ---- */
@@ -670,6 +742,7 @@ int main(void)
 {
 	bool cancels = can_cancel();
 
+	is_ours = true;
 	if (cancels)
 		cancel_closer(start_stopping_peer());
 	for (int i = 0; i < ROUNDS; i++) {
@@ -681,6 +754,9 @@ int main(void)
 		close_accepted();
 		close_woken(0);
 		close_woken(1);
+		take_one_item();
+		take_datagram();
+		shut_sender();
 		if (cancels) {
 			cancel_each();
 			cancel_sender();
