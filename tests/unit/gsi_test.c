@@ -84,9 +84,16 @@ static unsigned int receive_all(void)
 	return n;
 }
 
+static unsigned int taken;
+
+static void take_arrivals(uint64_t now, bool poller)
+{
+	taken++;
+}
+
 static void expire(uint64_t now)
 {
-	struct expiry e = { .now = now };
+	struct expiry e = { .now = now, .take_all = take_arrivals };
 	struct timer *t;
 
 	lock_acquire(&vrb.poll_lock);
@@ -320,6 +327,32 @@ static void exit_mads_find_room_beside_dreqs(void **state)
 	assert_int_equal(here, MADS);
 }
 
+static unsigned int answered_at_timeout, taken_at_timeout;
+
+static void note_timeout(void *arg, uint64_t now)
+{
+	answered_at_timeout = here;
+	taken_at_timeout = taken;
+}
+
+/* A process without a CPU must not repeat a request whose answer waits, here or in its inbox. */
+static void answers_come_before_timeouts(void **state)
+{
+	static const struct vrb_gsi_ops noting = { .receive = count_here, .timeout = note_timeout };
+	const struct cm_msg req = { .type = CM_REQ,
+				    .req = { .local_id = 7, .service_id = 0x1061236 } };
+	uint64_t now = clock_now();
+
+	here = taken = 0;
+	assert_int_equal(vrb_gsi_open(&noting, NULL), 0);
+	send_message(&req);
+	vrb_gsi_arm(now + LATE);
+	expire(now + VRB_SECOND);
+	vrb_gsi_close();
+	assert_int_equal(answered_at_timeout, 1);
+	assert_int_equal(taken_at_timeout, 1);
+}
+
 static unsigned int count_received(void)
 {
 	there = 0;
@@ -379,6 +412,7 @@ int main(void)
 		FRESH(exit_mads_of_thousands_of_connections_all_arrive),
 		FRESH(exit_mads_find_room_during_a_flood),
 		FRESH(exit_mads_find_room_beside_dreqs),
+		FRESH(answers_come_before_timeouts),
 		FRESH(requests_from_the_network_are_bounded),
 	};
 

@@ -38,6 +38,7 @@ enum {
 	MANAGERS = HOST_SLOTS,
 	SERIAL_BITS = NET_COMM_ID_SERIAL_BITS,
 	KNOWN = 16,			/* cached decisions about addresses */
+	SELF_ROUNDS = 4,		/* of the queue, at a time */
 	/* slot of a pending MAD: a request whose service has no listener yet */
 	UNCLAIMED = HOST_NO_SLOT - 1,
 };
@@ -577,19 +578,46 @@ static void run_queue(uint64_t now)
 
 /* ---- start and stop ---- */
 
-static void expire(uint64_t now)
+static bool is_due(const uint64_t *at, uint64_t now)
 {
-	bool due, queued;
-	uint64_t next;
+	bool due;
 
 	lock_acquire(&gsi.lock);
+	due = time_reached(*at, now);
+	lock_release(&gsi.lock);
+	return due;
+}
+
+/*
+ * An answer that has come is no reason to repeat the request, though this process has had no CPU to
+ * read it: a REQ that was rejected meanwhile would be a new one, which nobody waits for.
+ */
+static void take_answers(struct expiry *e)
+{
+	if (e->taken || !is_due(&gsi.wanted, e->now))
+		return;
+	e->taken = true;
+	e->take_all(e->now, e->poller);
+}
+
+/* What this process sends itself is queued behind. */
+static void run_queue_to_self(uint64_t now)
+{
+	for (unsigned int i = 0; i < SELF_ROUNDS && is_due(&gsi.retry, now); i++)
+		run_queue(now);
+}
+
+static void expire(uint64_t now)
+{
+	uint64_t next;
+	bool due;
+
+	run_queue_to_self(now);
+	lock_acquire(&gsi.lock);
 	due = time_reached(gsi.wanted, now);
-	queued = time_reached(gsi.retry, now);
 	if (due)
 		gsi.wanted = VRB_NEVER;
 	lock_release(&gsi.lock);
-	if (queued)
-		run_queue(now);
 	if (due && gsi.ops) {
 		store_relaxed(&gsi.in_timeout, true);
 		gsi.ops->timeout(gsi.arg, now);
@@ -603,6 +631,7 @@ static void expire(uint64_t now)
 
 static void on_timer(struct object_timer *d, struct expiry *e)
 {
+	take_answers(e);
 	expire(e->now);
 }
 
