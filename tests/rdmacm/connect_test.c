@@ -374,6 +374,45 @@ static void active_side_destroyed(void)
 	pair_destroy(&p);
 }
 
+/*
+ * Many are destroyed at once, and none of their rejections is lost: nobody repeats those, and a
+ * passive side that has accepted would learn of it after a minute.
+ */
+static void active_sides_destroyed(void)
+{
+	enum { SIDES = 64 };
+	struct rdma_event_channel *ch[2] = { rdma_create_event_channel(),
+					     rdma_create_event_channel() };
+	struct rdma_cm_id *listener = world_listen(ch[1], RDMA_PS_TCP, LOOPBACK);
+	struct rdma_cm_id *active[SIDES], *passive[SIDES];
+
+	for (uint32_t i = 0; i < SIDES; i++) {
+		struct rdma_conn_param param = { .qp_num = 0x800000 + i };
+		struct rdma_cm_event *e;
+
+		active[i] = world_route(ch[0], listener, LOOPBACK);
+		CHECK_EQ(rdma_connect(active[i], &param), 0);
+		e = world_event(ch[1], RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+		passive[i] = e->id;
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+	}
+	for (int i = 0; i < SIDES; i++)
+		CHECK_EQ(rdma_destroy_id(active[i]), 0);
+	for (uint32_t i = 0; i < SIDES; i++) {
+		struct rdma_conn_param param = { .qp_num = 0x900000 + i };
+
+		if (!rdma_accept(passive[i], &param))
+			CHECK_EQ(rdma_ack_cm_event(world_event(ch[1], RDMA_CM_EVENT_REJECTED, 4)),
+				 0);
+		else
+			CHECK_EQ(errno, EINVAL);
+		CHECK_EQ(rdma_destroy_id(passive[i]), 0);
+	}
+	CHECK_EQ(rdma_destroy_id(listener), 0);
+	for (int i = 0; i < 2; i++)
+		rdma_destroy_event_channel(ch[i]);
+}
+
 /* A peer that ends or destroys its id causes a disconnection. */
 static void destroyed(void)
 {
@@ -647,6 +686,7 @@ int main(void)
 	accepted_without_listener();
 	no_listener();
 	active_side_destroyed();
+	active_sides_destroyed();
 	destroyed();
 	simultaneous_disconnect();
 	listener_destroyed();

@@ -41,6 +41,7 @@ enum {
 	SELF_ROUNDS = 4,		/* of the queue, at a time */
 	/* slot of a pending MAD: a request whose service has no listener yet */
 	UNCLAIMED = HOST_NO_SLOT - 1,
+	EVERYONE = HOST_NO_SLOT - 2,	/* one for every process with a CM */
 };
 
 #define KNOWN_FOR     VRB_SECOND
@@ -345,22 +346,22 @@ static bool give_to_service(uint64_t service_id, const struct net_path *path, co
 	       give(slot, incarnation, path, mad, m, origin, now);
 }
 
-/*
- * Passes a MAD to every process with a CM. Rate-limited for MADs from the wire: processing costs
- * more than sending.
- */
+/* Limits broadcasts of MADs from the wire: processing costs more than sending. */
+static bool may_broadcast(uint64_t now)
+{
+	if (now - gsi.broadcast_at < BROADCAST_GAP)
+		return false;
+	gsi.broadcast_at = now;
+	return true;
+}
+
+/* Passes a MAD to every process with a CM. */
 static void give_to_all(const struct net_path *path, const uint8_t *mad, const struct cm_msg *m,
 			enum origin origin, uint64_t now)
 {
 	int slots[MANAGERS];
-	unsigned int n;
+	unsigned int n = host_managers(vrb.host, slots, MANAGERS);
 
-	if (origin == FROM_WIRE) {
-		if (now - gsi.broadcast_at < BROADCAST_GAP)
-			return;
-		gsi.broadcast_at = now;
-	}
-	n = host_managers(vrb.host, slots, MANAGERS);
 	for (unsigned int i = 0; i < n; i++)
 		give(slots[i], 0, path, mad, m, origin, now);
 	give(HOST_NO_SLOT, 0, path, mad, m, origin, now);
@@ -394,7 +395,12 @@ static void dispatch(const struct net_path *path, const uint8_t *mad, enum origi
 		given = give(slot_of(number), 0, path, mad, &m, origin, now);
 		break;
 	case CM_TO_ALL:
-		give_to_all(path, mad, &m, origin, now);
+		/* It is a rejection, which its sender does not repeat. */
+		if (origin == FROM_HERE || may_broadcast(now))
+			give_to_all(path, mad, &m, origin, now);
+		else if (!enqueue(path, mad, EVERYONE, 0, gsi.broadcast_at + BROADCAST_GAP,
+				  QUEUE_REQUESTS))
+			note_lost();
 		break;
 	}
 	if (!given && !waits)
@@ -519,6 +525,10 @@ static bool try_again(const struct queued_mad *p, uint64_t now)
 	cm_decode_head(&m, p->mad, sizeof(p->mad));
 	if (p->slot == UNCLAIMED)
 		err = claimed(p, &m, now) ? 0 : now < p->until ? EAGAIN : ENOENT;
+	else if (p->slot == EVERYONE && !may_broadcast(now))
+		err = EAGAIN;
+	else if (p->slot == EVERYONE)
+		give_to_all(&p->path, p->mad, &m, FROM_WIRE, now);
 	else if (is_self(p->slot))
 		deliver(&p->path, p->mad, &m, now);
 	else
