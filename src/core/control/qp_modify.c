@@ -377,7 +377,8 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 		roce_qp_changed(&qp->roce, now);
 	if (migrates)
 		roce_qp_migrate(&qp->roce);
-	qp->post.peer_shard = (uint8_t)host_qpn_shard(vrb.host, qp->wq.dest_qpn);
+	/* Read by posting threads without the lock. */
+	store_relaxed(&qp->post.peer_shard, (uint8_t)host_qpn_shard(vrb.host, qp->wq.dest_qpn));
 	store_relaxed(&qp->post.same_process, is_within(qp));
 	vrb_peer_publish(qp);
 	if (qp->config.hooks && qp->config.hooks->modified)

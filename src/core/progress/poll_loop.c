@@ -564,7 +564,7 @@ void vrb_loopback_run(const struct vrb_qp *qp, bool begun, bool by_lane, bool si
 	static __thread unsigned int turn __attribute__((tls_model("initial-exec")));
 	uint64_t now = clock_now();
 
-	loopback_round(qp->post.peer_shard, begun, by_lane, signaled, now);
+	loopback_round(load_relaxed(&qp->post.peer_shard), begun, by_lane, signaled, now);
 	if (signaled)
 		loopback_round(qp->config.shard, begun, by_lane, signaled, now);
 	if (!begun && !by_lane && ++turn % TUNE_LOOPBACK_POLL == 0)
