@@ -70,7 +70,7 @@ static void mad_receive(void *arg, const struct net_path *path, const uint8_t ma
 	cma_lock();
 	/* The callback ran before qp1.open() returned. */
 	if (!cma.mad)
-		cma.mad = opened;
+		store_release(&cma.mad, opened);
 	cm_input(&cma.engine, path, mad, VRB_MAD_LEN, now);
 	cma_unlock();
 }
@@ -119,8 +119,8 @@ void cma_wait_acked(void)
 
 void cma_settle(void)
 {
-	if (cma.mad)
-		qp1.settle(cma.mad);
+	if (cma_mad())
+		qp1.settle(cma_mad());
 }
 
 /* ---- Start, fork and exit ---- */
@@ -154,7 +154,7 @@ static int start(void)
 	if (err)
 		return err;
 	cma_lock();
-	cma.mad = opened;
+	store_release(&cma.mad, opened);
 	cma_unlock();
 	return 0;
 }
@@ -165,7 +165,7 @@ int cma_start(void)
 
 	pthread_mutex_lock(&starting);
 	err = qp1_find();
-	if (!err && !cma.mad)
+	if (!err && !cma_mad())
 		err = start();
 	pthread_mutex_unlock(&starting);
 	return err;

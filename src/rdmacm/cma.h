@@ -23,6 +23,7 @@
 
 #include "cm/cm.h"
 #include "rdmacm/qp1.h"
+#include "util/atomic.h"
 #include "util/list.h"
 
 /* Marks a function of the public interface. */
@@ -39,7 +40,7 @@ struct cma {
 	struct cm engine;
 	bool ending;         /* the process is exiting; its exit MADs are kept */
 	unsigned int removals; /* number of devices removed so far */
-	struct vrb_mad *mad;   /* NULL until the first id gets an address */
+	struct vrb_mad *mad;   /* atomic; NULL until the first id gets an address */
 	struct list ids;       /* struct cma_id.node */
 	struct list listeners; /* struct cma_id.on_listen */
 	struct list discarded; /* struct cma_id.node; discarded once the engine has returned */
@@ -49,6 +50,12 @@ struct cma {
 extern struct cma cma;
 
 struct cma_id;
+
+/* cma.mad, without the lock: another thread may be in cma_start(). */
+static inline struct vrb_mad *cma_mad(void)
+{
+	return load_acquire(&cma.mad);
+}
 
 /* Registers with QP 1 once.  Must not hold the lock.  Returns 0 or an errno value. */
 int cma_start(void);

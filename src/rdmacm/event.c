@@ -252,13 +252,13 @@ static void progress(int event_fd)
 	bool wait = blocks(event_fd);
 
 	do
-		qp1.poll(cma.mad);
+		qp1.poll(cma_mad());
 	while (wait && poll(&fd, 1, 0) == 0);
 }
 
 bool channel_idle(const struct channel *ch)
 {
-	return !load_relaxed(&ch->queued) && !(cma.mad && qp1.polls(cma.mad));
+	return !load_relaxed(&ch->queued) && !(cma_mad() && qp1.polls(cma_mad()));
 }
 
 static struct event *take_first(struct channel *ch)
@@ -279,12 +279,13 @@ static void end_wait(void *ch)
 static int read_open(struct channel *ch, int fd)
 {
 	int err = EAGAIN;
+	struct vrb_mad *mad = cma_mad();
 	uint64_t count;
 
-	if (cma.mad && qp1.polls(cma.mad))
+	if (mad && qp1.polls(mad))
 		progress(fd);
-	else if (cma.mad && !load_relaxed(&ch->queued) && blocks(fd))
-		err = qp1.await(cma.mad, fd, &count);
+	else if (mad && !load_relaxed(&ch->queued) && blocks(fd))
+		err = qp1.await(mad, fd, &count);
 	if (err == EAGAIN)
 		err = read(fd, &count, sizeof(count)) < 0 ? errno : 0;
 	return err;

@@ -426,7 +426,7 @@ static void awake(void *arg)
 static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int timeout_ms)
 {
 	struct epoll_event real[BATCH];
-	bool polls = cma.mad && qp1.polls(cma.mad);
+	bool polls = cma_mad() && qp1.polls(cma_mad());
 	int n, count, err;
 
 	pthread_mutex_lock(&ep->gate);
@@ -435,7 +435,7 @@ static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int t
 	ep->sleepers++;
 	pthread_mutex_unlock(&ep->gate);
 	if (polls)
-		qp1.poll(cma.mad);
+		qp1.poll(cma_mad());
 	pthread_cleanup_push(awake, ep);
 	rs_wait_begin();
 	n = epoll_wait(ep->fd, real, min(max, (int)BATCH), timeout_ms);

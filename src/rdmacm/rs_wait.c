@@ -152,8 +152,8 @@ int rs_sleep(struct pollfd *fds, nfds_t n, int timeout_ms)
 	int ready;
 
 	rs_watch_held(NULL);
-	if (cma.mad && qp1.polls(cma.mad)) {
-		qp1.poll(cma.mad);
+	if (cma_mad() && qp1.polls(cma_mad())) {
+		qp1.poll(cma_mad());
 		timeout_ms = 0;
 	}
 	rs_wait_begin();

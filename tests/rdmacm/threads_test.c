@@ -127,12 +127,35 @@ static void shared_listener(void)
 	CHECK_EQ(rdma_destroy_id(listener), 0);
 }
 
+static void *wait_for_event(void *ch)
+{
+	struct rdma_cm_event *e;
+
+	CHECK_EQ(rdma_get_cm_event(ch, &e), 0);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	return NULL;
+}
+
+/* A thread waits before any id has an address, which starts what the threads share. */
+static void wait_early(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, wait_for_event, ch), 0);
+	CHECK_EQ(rdma_destroy_id(world_listen(ch, RDMA_PS_TCP, LOOPBACK)), 0);
+	CHECK_EQ(rdma_write_cm_event(id, RDMA_CM_EVENT_USER, 0, 0), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+}
+
 int main(void)
 {
 	struct rdma_event_channel *ch = rdma_create_event_channel();
 	pthread_t threads[CLIENTS];
 
 	CHECK(ch);
+	wait_early(ch);
 	shared_listener();
 	listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
 	for (int i = 0; i < CLIENTS; i++)
