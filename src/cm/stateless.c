@@ -57,6 +57,19 @@ void cm_refuse(struct cm_msg *answer, const struct cm_msg *m, unsigned int reaso
 	}
 }
 
+/*
+ * Whoever asked has ended, and its own rejection is lost, or may be: the sender of the REP would
+ * repeat that for a minute.
+ */
+static void refuse_rep(struct cm_msg *answer, const struct cm_msg *m)
+{
+	*answer = (struct cm_msg){ .type = CM_REJ, .tid = m->tid };
+	answer->rej.local_id = m->rep.remote_id;
+	answer->rej.remote_id = m->rep.local_id;
+	answer->rej.about = CM_ABOUT_REP;
+	answer->rej.reason = CM_REJ_INVALID_COMM_ID;
+}
+
 bool cm_stateless_reply(struct cm_msg *answer, const struct cm_msg *m)
 {
 	switch (m->type) {
@@ -65,6 +78,9 @@ bool cm_stateless_reply(struct cm_msg *answer, const struct cm_msg *m)
 		return true;
 	case CM_SIDR_REQ:
 		cm_refuse(answer, m, CM_SIDR_NO_SERVICE);
+		return true;
+	case CM_REP:
+		refuse_rep(answer, m);
 		return true;
 	case CM_DREQ:
 		*answer = (struct cm_msg){ .type = CM_DREP, .tid = m->tid };

@@ -26,7 +26,8 @@ void cm_refuse(struct cm_msg *answer, const struct cm_msg *m, unsigned int reaso
 
 /*
  * Makes the reply to a message that no process of this host takes: a request gets "no such
- * service", a DREQ a DREP.  Returns false if the message needs no reply.
+ * service", a REP "invalid communication id", a DREQ a DREP.  Returns false if the message needs no
+ * reply.
  */
 bool cm_stateless_reply(struct cm_msg *answer, const struct cm_msg *m);
 

@@ -154,6 +154,8 @@ static void dreq_before_rtu(void **state)
 /* Messages for a connection that never existed or has ended. */
 static void messages_without_a_receiver(void **state)
 {
+	static const int answer[CM_APR + 1] = { [CM_REP] = CM_REJ, [CM_DREQ] = CM_DREP };
+
 	for (enum cm_type in = CM_MRA; in <= CM_APR; in++) {
 		struct cm_msg m = env_msg(in);
 		struct cm_conn *c;
@@ -163,7 +165,7 @@ static void messages_without_a_receiver(void **state)
 		env_init(&e);
 		c = env_reach(&e, CM_IDLE);
 		env_receive_from(&e, 3, &m);
-		check(cm_type_name(in), CM_IDLE, c, CM_IDLE, in == CM_DREQ ? CM_DREP : NOTHING,
+		check(cm_type_name(in), CM_IDLE, c, CM_IDLE, answer[in] ? answer[in] : NOTHING,
 		      NOTHING);
 	}
 	env_init(&e);
@@ -174,6 +176,22 @@ static void messages_without_a_receiver(void **state)
 	assert_true(e.sent[0].tid == 9 && e.sent[0].drep.local_id == 2 &&
 		    e.sent[0].drep.remote_id == 1);
 	assert_true(sent_to(3));
+	env_init(&e);
+	env_receive_from(&e, 3,
+		      &(struct cm_msg){ .type = CM_REP,
+					.tid = 9,
+					.rep = { .local_id = 1, .remote_id = 2 } });
+	assert_true(e.sent[0].tid == 9 && e.sent[0].rej.local_id == 2 &&
+		    e.sent[0].rej.remote_id == 1);
+	assert_int_equal(e.sent[0].rej.about, CM_ABOUT_REP);
+	assert_int_equal(e.sent[0].rej.reason, CM_REJ_INVALID_COMM_ID);
+	assert_true(sent_to(3));
+}
+
+/* The only effect that a message with a wrong id has is its refusal, where there is one. */
+static bool is_refusal_of(enum cm_type type, const struct cm_msg *answer)
+{
+	return answer->type == CM_DREP ? type == CM_DREQ : type == CM_REP && answer->type == CM_REJ;
 }
 
 enum call {
@@ -485,7 +503,8 @@ static void forged(void **state)
 				if (c->state != s || e.num_raised)
 					fail_msg("%s with wrong number %u in %s",
 						 cm_type_name(types[i]), wrong, cm_state_name(s));
-				assert_true(e.num_sent == 0 || e.sent[0].type == CM_DREP);
+				assert_true(e.num_sent == 0 ||
+					    is_refusal_of(types[i], &e.sent[0]));
 			}
 		}
 	}
