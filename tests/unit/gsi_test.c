@@ -248,24 +248,46 @@ static void connect_and_die(int this_slot, unsigned int connections)
 	_exit(0);
 }
 
+static struct roce_pkt from_wire(const uint8_t mad[CM_MAD_LEN])
+{
+	return (struct roce_pkt){
+		.bth = { .opcode = ROCE_UD_SEND_ONLY, .pkey = ROCE_PKEY_DEFAULT },
+		.deth.qkey = ROCE_QKEY_GSI,
+		.payload = mad,
+		.payload_len = CM_MAD_LEN,
+		.path = path,
+	};
+}
+
 /* More requests from the network for a service than fit the queue. */
 static void flood(uint64_t service_id, uint64_t now)
 {
 	const struct cm_msg req = { .type = CM_REQ,
 				    .req = { .local_id = UINT32_MAX, .service_id = service_id } };
 	uint8_t mad[CM_MAD_LEN];
-	const struct roce_pkt pkt = {
-		.bth = { .opcode = ROCE_UD_SEND_ONLY, .pkey = ROCE_PKEY_DEFAULT },
-		.deth.qkey = ROCE_QKEY_GSI,
-		.payload = mad,
-		.payload_len = sizeof(mad),
-		.path = path,
-	};
+	const struct roce_pkt pkt = from_wire(mad);
 
 	cm_encode(mad, &req);
 	lock_acquire(&vrb.poll_lock);
 	for (unsigned int i = 0; i < REQUESTS; i++)
 		vrb_gsi_input(&pkt, now);
+	lock_release(&vrb.poll_lock);
+}
+
+/* Rejections of requests whose senders have ended, before they knew the other side's id. */
+static void reject_many(uint64_t now)
+{
+	struct cm_msg rej = { .type = CM_REJ,
+			      .rej = { .about = CM_ABOUT_REQ, .reason = CM_REJ_TIMEOUT,
+				       .info_len = sizeof(uint64_t) } };
+	uint8_t mad[CM_MAD_LEN];
+	const struct roce_pkt pkt = from_wire(mad);
+
+	lock_acquire(&vrb.poll_lock);
+	for (rej.rej.local_id = 1; rej.rej.local_id <= WAITING; rej.rej.local_id++) {
+		cm_encode(mad, &rej);
+		vrb_gsi_input(&pkt, now);
+	}
 	lock_release(&vrb.poll_lock);
 }
 
@@ -353,6 +375,21 @@ static void answers_come_before_timeouts(void **state)
 	assert_int_equal(taken_at_timeout, 1);
 }
 
+/* Nobody repeats them, so those that come too fast wait. */
+static void rejections_for_every_process_are_not_lost(void **state)
+{
+	uint64_t now = clock_now();
+
+	here = 0;
+	assert_int_equal(vrb_gsi_open(&ops, NULL), 0);
+	reject_many(now);
+	assert_in_range(here, 1, WAITING - 1);
+	for (unsigned int i = 0; i < TRIES * WAITING && here < WAITING; i++)
+		expire(now += VRB_MSEC);
+	vrb_gsi_close();
+	assert_int_equal(here, WAITING);
+}
+
 static unsigned int count_received(void)
 {
 	there = 0;
@@ -413,6 +450,7 @@ int main(void)
 		FRESH(exit_mads_find_room_during_a_flood),
 		FRESH(exit_mads_find_room_beside_dreqs),
 		FRESH(answers_come_before_timeouts),
+		FRESH(rejections_for_every_process_are_not_lost),
 		FRESH(requests_from_the_network_are_bounded),
 	};
 
