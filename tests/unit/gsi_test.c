@@ -418,6 +418,25 @@ static void requests_from_the_network_are_bounded(void **state)
 	assert_int_equal(count_received(), 0);
 }
 
+/* Whoever forges REPs must not fill the memory: their sender would repeat them. */
+static void refusals_of_reps_are_bounded(void **state)
+{
+	struct cm_msg rej = { .type = CM_REJ,
+			      .rej = { .remote_id = (uint32_t)host_slot(other) << ID_BITS | 1,
+				       .about = CM_ABOUT_REP,
+				       .reason = CM_REJ_INVALID_COMM_ID } };
+	unsigned int n = count_received();
+	uint64_t now = clock_now();
+
+	for (rej.rej.local_id = 1; rej.rej.local_id <= ENDS; rej.rej.local_id++)
+		send_message(&rej);
+	for (unsigned int i = 0; i < ENDS; i++) {
+		n += count_received();
+		expire(now += SOON);
+	}
+	assert_in_range(n, 1, ENDS - 1);
+}
+
 static int set_up(void **state)
 {
 	place_make_dir(dir);
@@ -452,6 +471,7 @@ int main(void)
 		FRESH(answers_come_before_timeouts),
 		FRESH(rejections_for_every_process_are_not_lost),
 		FRESH(requests_from_the_network_are_bounded),
+		FRESH(refusals_of_reps_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

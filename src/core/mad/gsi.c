@@ -272,10 +272,12 @@ static uint32_t sender_of(const struct cm_msg *m)
 	return m->type == CM_DREQ ? m->dreq.local_id : m->rej.local_id;
 }
 
-/* A request that is refused at once has no connection here: its sender repeats it. */
+/* A request or REP that is refused at once has no connection here: its sender repeats it. */
 static bool ends_connection(const struct cm_msg *m)
 {
-	return (m->type == CM_DREQ || m->type == CM_REJ) && sender_of(m);
+	bool refuses = m->type == CM_REJ && m->rej.reason == CM_REJ_INVALID_COMM_ID;
+
+	return (m->type == CM_DREQ || m->type == CM_REJ) && sender_of(m) && !refuses;
 }
 
 static unsigned int limit_of(enum origin origin)
