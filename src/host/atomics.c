@@ -10,6 +10,7 @@
 
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/file_room.h"
 
 enum {
 	SPINS_BEFORE_YIELD = 64,
@@ -31,7 +32,7 @@ void atomics_init(struct atomics *a, uint64_t me, atomics_alive_fn alive, void *
 /* Allocates the blocks now, so that a full file system causes an error here and no SIGBUS later. */
 static int map_file(int fd, struct atomics_word **word)
 {
-	int err = posix_fallocate(fd, 0, FILE_SIZE);
+	int err = file_reserve(fd, 0, FILE_SIZE);
 	void *mem;
 
 	if (err)

@@ -20,6 +20,7 @@
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
+#include "util/file_room.h"
 
 enum {
 	RECORDS_MAX = 1 << 20,	/* in a file that another process may have written */
@@ -63,13 +64,9 @@ static int open_exit_mads(struct host *h)
 static int map_records(struct exit_mads *e, uint32_t room)
 {
 	size_t len = room * sizeof(struct record), old = e->room * sizeof(struct record);
+	int err = file_reserve(e->fd, 0, len);
 	void *mem;
-	int err;
 
-	/* tmpfs returns EINTR on a signal */
-	do
-		err = posix_fallocate(e->fd, 0, (off_t)len);
-	while (err == EINTR);
 	if (err)
 		return err;
 	mem = e->room ? mremap(e->record, old, len, MREMAP_MAYMOVE)

@@ -7,7 +7,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -15,6 +14,7 @@
 #include "run/clock.h"
 #include "run/config.h"
 #include "util/cancel.h"
+#include "util/file_room.h"
 #include "util/time.h"
 
 enum {
@@ -121,7 +121,6 @@ static void free_own(struct services *s)
 static int open_store(struct host *h)
 {
 	struct services *s = &h->services;
-	struct rlimit lim;
 
 	if (s->fd >= 0 || s->memory)
 		return 0;
@@ -129,8 +128,7 @@ static int open_store(struct host *h)
 		s->memory = calloc(1, FILE_SIZE);
 		return s->memory ? 0 : ENOMEM;
 	}
-	if (getrlimit(RLIMIT_FSIZE, &lim) == 0 && lim.rlim_cur != RLIM_INFINITY &&
-	    lim.rlim_cur < FILE_SIZE)
+	if (!file_may_have(FILE_SIZE))
 		return EFBIG;
 	s->fd = openat(h->dir.fd, "services",
 		       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);

@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -16,6 +15,7 @@
 #include "run/clock.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
+#include "util/file_room.h"
 #include "util/time.h"
 
 #define TURN_AT 64	/* after the header */
@@ -235,20 +235,11 @@ static int check_table(struct table *t, int dirfd)
 	return make_table(t);
 }
 
-/* Beyond the limit a write would raise SIGXFSZ. */
-static bool fits_file_limit(void)
-{
-	struct rlimit lim;
-
-	return getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY ||
-	       lim.rlim_cur >= TABLE_SIZE;
-}
-
 int table_open(struct table *t, int dirfd)
 {
 	int err;
 
-	if (!fits_file_limit())
+	if (!file_may_have(TABLE_SIZE))
 		return EFBIG;
 	t->fd = openat(dirfd, "table",
 		       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -18,6 +17,7 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/file_room.h"
 #include "util/memcheck.h"
 #include "wq/qp.h"
 
@@ -29,27 +29,14 @@ static uint64_t pid_namespace(void)
 	return stat("/proc/self/ns/pid", &st) == 0 ? st.st_ino : 0;
 }
 
-/* Allocates memory for a range of the file, so that touching it cannot raise SIGBUS. */
+/* As file_reserve(), but no cancellation point. */
 static int reserve(int fd, uint64_t off, uint64_t len)
 {
 	int cancel = cancel_off();
-	int err;
+	int err = file_reserve(fd, off, len);
 
-	/* tmpfs returns EINTR on a signal */
-	do
-		err = posix_fallocate(fd, off, len);
-	while (err == EINTR);
 	cancel_on(cancel);
 	return err;
-}
-
-/* A write beyond RLIMIT_FSIZE would raise SIGXFSZ. */
-static bool fits_file_limit(void)
-{
-	struct rlimit lim;
-
-	return getrlimit(RLIMIT_FSIZE, &lim) < 0 || lim.rlim_cur == RLIM_INFINITY ||
-	       lim.rlim_cur >= SEG_SIZE;
 }
 
 static void fill_header(struct segment *seg, struct host *host, uint64_t netns)
@@ -79,7 +66,7 @@ int segment_create(struct host *host, uint64_t netns, struct segment **out)
 
 	if (!host_shared(host) || netns == 0 || pid_namespace() == 0)
 		return ENOTSUP;
-	if (!fits_file_limit())
+	if (!file_may_have(SEG_SIZE))
 		return EFBIG;
 	seg = calloc(1, sizeof(*seg));
 	if (seg == NULL)
@@ -302,7 +289,7 @@ struct mr_entry *segment_keys(struct segment *seg, uint32_t first, uint32_t n)
 	uint64_t off = SEG_MR_OFF + first * SEG_MR_ENTRY;
 	uint32_t chunk = first / SEG_KEY_CHUNK;
 
-	if (n != SEG_KEY_CHUNK || first + (uint64_t)n > SEG_KEYS || !fits_file_limit() ||
+	if (n != SEG_KEY_CHUNK || first + (uint64_t)n > SEG_KEYS || !file_may_have(SEG_SIZE) ||
 	    reserve(seg->fd, off, n * SEG_MR_ENTRY) != 0)
 		return NULL;
 	fetch_or_acq_rel(&segment_header(seg)->key_chunks[chunk / 64], 1ull << chunk % 64);
@@ -316,7 +303,7 @@ struct lane *segment_own_lane(struct segment *seg, unsigned int slot)
 	if (unlikely(!(load_relaxed(&seg->lanes[slot / 64]) & bit))) {
 		uint64_t off = SEG_LANE_OFF + (uint64_t)slot * SEG_LANE_SIZE;
 
-		if (!fits_file_limit() || reserve(seg->fd, off, sizeof(struct lane)) != 0)
+		if (!file_may_have(SEG_SIZE) || reserve(seg->fd, off, sizeof(struct lane)) != 0)
 			return NULL;
 		fetch_or_acq_rel(&seg->lanes[slot / 64], bit);
 	}
@@ -392,7 +379,7 @@ int peer_map_open(struct host *host, const struct segment *own, int own_slot, in
 	*map = (struct peer_map){ .incarnation = incarnation };
 	if (own_slot < 0 || own_slot >= SEG_PEERS)
 		return EPROTO;
-	if (!fits_file_limit())
+	if (!file_may_have(SEG_SIZE))
 		return EFBIG;
 	cancel = cancel_off();
 	err = open_peer_file(host, slot, &fd);

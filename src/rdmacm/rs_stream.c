@@ -14,6 +14,7 @@
 #include "rdmacm/rs.h"
 #include "run/clock.h"
 #include "util/copy.h"
+#include "util/file_room.h"
 
 enum {
 	LEAST_QUEUE = 16,
@@ -62,7 +63,7 @@ static int open_file(size_t len)
 	if (fd < 0)
 		return -1;
 	if (!getrlimit(RLIMIT_NOFILE, &limit) && (rlim_t)fd < limit.rlim_cur / 2 &&
-	    !ftruncate(fd, (off_t)len) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL))
+	    !file_resize(fd, len) && !fcntl(fd, F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_SEAL))
 		return fd;
 	close(fd);
 	return -1;

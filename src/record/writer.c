@@ -7,30 +7,13 @@
 #include <limits.h>
 #include <stdio.h>
 #include <sys/mman.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "util/atomic.h"
+#include "util/file_room.h"
 
 enum { MIN_CHUNKS = 2 };
-
-/*
- * Allocates a part of the file: touching it can then raise no SIGBUS.  Beyond the limit of the
- * process on file sizes a signal would come.
- */
-static int allocate(int fd, uint64_t from, uint64_t to)
-{
-	struct rlimit most;
-	int err;
-
-	if (getrlimit(RLIMIT_FSIZE, &most) == 0 && to > most.rlim_cur)
-		return EFBIG;
-	do
-		err = posix_fallocate(fd, (off_t)from, (off_t)(to - from));
-	while (err == EINTR);
-	return err;
-}
 
 static int map(struct recording *r, int fd, const struct record_origin *origin)
 {
@@ -39,7 +22,7 @@ static int map(struct recording *r, int fd, const struct record_origin *origin)
 	struct stat st;
 	int err;
 
-	err = allocate(fd, 0, r->ring ? size : RECORD_HEADER_LEN);
+	err = file_reserve(fd, 0, r->ring ? size : RECORD_HEADER_LEN);
 	if (err)
 		return err;
 	if (fstat(fd, &st))
@@ -103,7 +86,7 @@ static bool grow(struct recording *r, uint64_t n)
 	struct stat st;
 
 	if (n < r->chunks && fstat(r->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino &&
-	    allocate(r->fd, record_chunk_offset(n), record_chunk_offset(n + 1)) == 0)
+	    file_reserve(r->fd, record_chunk_offset(n), RECORD_CHUNK_LEN) == 0)
 		return true;
 	store_relaxed(&r->full, true); /* a hint: saves the others the calls */
 	return false;

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/mem/pd.h"
+#include "util/file_room.h"
 #include "verbs/answer.h"
 
 /* Fills in the memory of `b`, whose size is set: 0 or an errno value. */
@@ -21,14 +22,13 @@ static int make_memory(struct ibv_buf *b)
 	b->fd = memfd_create("verbena-buf", MFD_CLOEXEC);
 	if (b->fd < 0)
 		return errno;
-	if (ftruncate(b->fd, (off_t)b->size))
-		goto close_fd;
-	b->addr = mmap(NULL, b->size, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
-	if (b->addr != MAP_FAILED)
-		return 0;
-close_fd:
-	err = errno;
-	close(b->fd);
+	err = file_resize(b->fd, b->size) ? ENOMEM : 0;
+	if (!err) {
+		b->addr = mmap(NULL, b->size, PROT_READ | PROT_WRITE, MAP_SHARED, b->fd, 0);
+		err = b->addr == MAP_FAILED ? errno : 0;
+	}
+	if (err)
+		close(b->fd);
 	return err;
 }
 

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The locks of atomics: mutual exclusion, and takeover from a dead owner. */
+#include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "host/atomics.h"
@@ -21,6 +23,17 @@ enum {
 };
 
 static int liveness_checks /* atomic */, lives;
+static unsigned int interruptions;
+
+/* In the place of the C library's; tmpfs gives up if a signal comes. */
+int posix_fallocate(int fd, off_t at, off_t len)
+{
+	if (interruptions) {
+		interruptions--;
+		return EINTR;
+	}
+	return syscall(SYS_fallocate, fd, 0, at, len) ? errno : 0;
+}
 
 static bool lives_for_a_while(void *arg, uint64_t incarnation)
 {
@@ -166,6 +179,17 @@ static void members_share_them(void **state)
 	host_leave(h);
 }
 
+static void a_signal_does_not_keep_a_process_out(void **state)
+{
+	struct host *h;
+
+	interruptions = 2;
+	h = join();
+	assert_int_equal(interruptions, 0);
+	assert_true(is_here(h));
+	host_leave(h);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -173,6 +197,7 @@ int main(void)
 		IN_DIR(the_lock_belongs_to_the_memory),
 		IN_DIR(atomics_do_not_interleave),
 		IN_DIR(members_share_them),
+		IN_DIR(a_signal_does_not_keep_a_process_out),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

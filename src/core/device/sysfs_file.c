@@ -19,6 +19,7 @@
 #include "core/device/sysfs_tree.h"
 #include "host/dir.h"
 #include "run/log.h"
+#include "util/file_room.h"
 
 enum { LOCK_TRIES = 50 };
 
@@ -73,6 +74,8 @@ static void replace(const char *path, const char *text, size_t len)
 	bool ok;
 	int fd;
 
+	if (!file_may_have(len))
+		return;
 	snprintf(temp, sizeof(temp), "%s.%d.tmp", path, (int)getpid());
 	fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0644);
 	if (fd < 0 && errno == ENOENT) {

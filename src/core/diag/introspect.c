@@ -30,6 +30,7 @@
 #include "run/log.h"
 #include "run/progress.h"
 #include "util/atomic.h"
+#include "util/file_room.h"
 
 enum {
 	BACKLOG = 8,
@@ -438,21 +439,28 @@ static void send_file(int to, int file)
 		log_debug(LOG_CORE, "the client of the introspection socket has gone: %m");
 }
 
-static void answer(int to)
+static void send_text(int to, const char *text, size_t len)
 {
 	int file = memfd_create("verbena-answer", MFD_CLOEXEC);
-	int own = file < 0 ? -1 : dup(file);
-	FILE *f = own < 0 ? NULL : fdopen(own, "w");
 
-	if (f) {
-		write_answer(f);
-		if (fclose(f) == 0)
-			send_file(to, file);
-	} else if (own >= 0) {
-		close(own);
-	}
+	if (file >= 0 && file_may_have(len) && write(file, text, len) == (ssize_t)len)
+		send_file(to, file);
 	if (file >= 0)
 		close(file);
+}
+
+static void answer(int to)
+{
+	char *text = NULL;
+	size_t len;
+	FILE *f = open_memstream(&text, &len);
+
+	if (!f)
+		return;
+	write_answer(f);
+	if (fclose(f) == 0)
+		send_text(to, text, len);
+	free(text);
 }
 
 static bool on_query(void *arg, int fd)

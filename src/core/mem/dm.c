@@ -12,6 +12,7 @@
 #include "core/base/context.h"
 #include "core/base/state.h"
 #include "util/atomic.h"
+#include "util/file_room.h"
 
 enum {
 	MAX_LOG_ALIGN = 21,
@@ -78,7 +79,7 @@ static int make_memory(struct dm_memory *m, const struct ibv_alloc_dm_attr *attr
 	m->fd = memfd_create("verbena:dm", MFD_CLOEXEC);
 	if (m->fd < 0)
 		return errno;
-	err = ftruncate(m->fd, m->length) < 0 ? errno : 0;
+	err = file_resize(m->fd, m->length) ? ENOMEM : 0;
 	if (!err)
 		err = map_aligned(m, max((size_t)1 << attr->log_align_req, page));
 	if (err)
