@@ -17,7 +17,10 @@
 
 static const char *const usual_places[] = { "/dev/shm", "/tmp" };
 
-/* Checks the open directory, not its name, which could be replaced meanwhile. */
+/*
+ * Checks the open directory, not its name, which could be replaced meanwhile. If it is ours, its
+ * mode is corrected: others may have got rights, or a umask may have taken some of its owner's.
+ */
 static int check_dir(int fd, const char *path, bool ours)
 {
 	struct stat st;
@@ -26,34 +29,34 @@ static int check_dir(int fd, const char *path, bool ours)
 		return errno;
 	if (st.st_uid != geteuid())
 		return EPERM;
-	if (!(st.st_mode & 077))
+	if ((st.st_mode & 0777) == 0700)
 		return 0;
 	if (!ours)
-		return EPERM;
+		return st.st_mode & 077 ? EPERM : 0;
 	if (fchmod(fd, 0700) < 0)
 		return errno;
-	log_info(LOG_HOST, "%s was accessible to others (mode %03o); its mode is 0700 now", path,
+	log_info(LOG_HOST, "%s had mode %03o; it is 0700 now", path,
 		 (unsigned int)st.st_mode & 0777);
 	return 0;
 }
 
-/* ours: the directory is named verbena-<uid>, so its mode may be corrected. */
+/* ours: the directory is named verbena-<uid>. */
 static int try_dir(const char *path, bool ours, struct host_run_dir *dir)
 {
+	bool made;
 	int err;
 	int fd;
 
 	if (strlen(path) >= sizeof(dir->path))
 		return ENAMETOOLONG;
-	if (mkdir(path, 0700) < 0 && errno != EEXIST) {
-		/* A read-only file system returns this even if the directory exists. */
-		if (errno != EROFS)
-			return errno;
-	}
+	made = mkdir(path, 0700) == 0;
+	/* A read-only file system returns EROFS even if the directory exists. */
+	if (!made && errno != EEXIST && errno != EROFS)
+		return errno;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
-	err = check_dir(fd, path, ours);
+	err = check_dir(fd, path, ours || made);
 	if (err) {
 		close(fd);
 		return err;

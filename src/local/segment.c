@@ -310,8 +310,12 @@ struct lane *segment_own_lane(struct segment *seg, unsigned int slot)
 	return segment_lane(seg, slot);
 }
 
-/* Checks whether memory can be shared with the owner of the segment. */
-static int check_header(const struct seg_header *h, const struct segment *own, uint64_t incarnation)
+/*
+ * Checks whether memory can be shared with the owner of the segment. *pid: the owner's, read once,
+ * because peers can write to the header.
+ */
+static int check_header(const struct seg_header *h, const struct segment *own, uint64_t incarnation,
+			int32_t *pid)
 {
 	if (load_acquire(&h->ready) != 1)	/* L1 */
 		return ENOENT;
@@ -319,7 +323,8 @@ static int check_header(const struct seg_header *h, const struct segment *own, u
 		return EPROTO;
 	if (h->incarnation != incarnation)
 		return ESTALE;
-	if (h->netns != own->netns || h->pidns != own->pidns || h->pid <= 0)
+	*pid = load_relaxed(&h->pid);
+	if (h->netns != own->netns || h->pidns != own->pidns || *pid <= 0)
 		return EXDEV;
 	return 0;
 }
@@ -361,7 +366,7 @@ static int map_parts(int fd, const struct segment *own, int own_slot, uint64_t i
 	map->header = map_part(fd, 0, sizeof(struct seg_header), PROT_READ | PROT_WRITE);
 	if (map->header == NULL)
 		return ENOMEM;
-	err = check_header(map->header, own, incarnation);
+	err = check_header(map->header, own, incarnation, &map->pid);
 	if (err == 0)
 		err = reserve(fd, lane_off, sizeof(struct lane));
 	if (err != 0)
@@ -396,7 +401,6 @@ int peer_map_open(struct host *host, const struct segment *own, int own_slot, in
 	map->keys = (struct mr_entry *)((uint8_t *)map->tables + (SEG_MR_OFF - SEG_QP_OFF));
 	map->asleep = &map->header->asleep;
 	map->keeper = &map->header->keeper;
-	map->pid = map->header->pid;
 	return 0;
 }
 

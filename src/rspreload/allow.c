@@ -38,8 +38,8 @@ static void read_lines(void)
 		return;
 	while (count < LINES && getline(&line, &room, f) > 0) {
 		line[strcspn(line, "#\n")] = 0;
-		if (line[strspn(line, " \t")])
-			lines[count++] = strdup(line);
+		if (line[strspn(line, " \t")] && (lines[count] = strdup(line)))
+			count++;
 	}
 	free(line);
 	fclose(f);

@@ -97,20 +97,34 @@ static bool parse_udp_port(struct config *cfg, const char *s)
 	return true;
 }
 
+/*
+ * Names of devices are names of files, and stand in JSON and in lists as they are: printable ASCII
+ * without what has a meaning there.
+ */
+static bool is_device_name(const char *name)
+{
+	if (name[0] == '.')
+		return false;
+	for (; *name; name++)
+		if (*name <= ' ' || *name >= 0x7f || strchr("/\"\\", *name))
+			return false;
+	return true;
+}
+
 /* "ifname" or "name=ifname". */
 static bool parse_device(struct config_device *dev, const char *s, size_t len)
 {
 	const char *eq = memchr(s, '=', len);
 
 	memset(dev, 0, sizeof(*dev));
-	if (eq && !copy_text(dev->name, sizeof(dev->name), s, (size_t)(eq - s)))
+	if (eq && (!copy_text(dev->name, sizeof(dev->name), s, (size_t)(eq - s)) ||
+		   !is_device_name(dev->name)))
 		return false;
 	if (eq) {
 		len -= (size_t)(eq + 1 - s);
 		s = eq + 1;
 	}
-	return copy_text(dev->ifname, sizeof(dev->ifname), s, len) && !strpbrk(dev->name, "/ ") &&
-	       !strchr(dev->ifname, '=');
+	return copy_text(dev->ifname, sizeof(dev->ifname), s, len) && !strchr(dev->ifname, '=');
 }
 
 static bool device_named_twice(const struct config *cfg, const struct config_device *dev)

@@ -16,8 +16,7 @@
  *	VERBENA_SEED        decimal or 0x number: makes the random numbers repeatable
  *	VERBENA_RAW         auto (default) | packet | virtual: how raw packet QPs reach their
  *	                    interface
- *	VERBENA_ECN         on (default) | off: off, routers drop packets of reliable QPs instead of
- *	                    marking them
+ *	VERBENA_ECN         on (default) | off: off, routers drop packets instead of marking them
  *	VERBENA_RECEIVERS   auto (default) | 1..8: how many threads can receive from the wire at
  *	                    once; auto: one, and more once several threads poll
  *	VERBENA_RECORD      folder where each process writes a recording (docs/RECORD.md)

@@ -177,6 +177,34 @@ static void a_missing_directory_is_created(void **state)
 	host_leave(h);
 }
 
+/* Whatever the umask of the first process, all of them can use what it makes. */
+static void a_umask_keeps_nobody_out(void **state)
+{
+	char inside[96];
+	const struct {
+		const char *path;
+		mode_t mode;	/* of run_dir, in which it is made */
+	} rows[] = { { run_dir, 0 }, { inside, 01777 } };
+	mode_t before = umask(0177);
+	struct stat st;
+	struct host *h;
+
+	snprintf(inside, sizeof(inside), "%s/verbena-%u", run_dir, geteuid());
+	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++) {
+		rmdir(run_dir);
+		if (rows[i].mode)
+			assert_true(!mkdir(run_dir, 0700) && !chmod(run_dir, rows[i].mode));
+		h = join();
+		assert_true(host_shared(h));
+		assert_string_equal(host_dir(h), rows[i].path);
+		assert_int_equal(stat(rows[i].path, &st), 0);
+		assert_int_equal(st.st_mode & 0777, 0700);
+		host_leave(h);
+		place_remove_dir(rows[i].path);
+	}
+	umask(before);
+}
+
 static void a_long_directory_name_works(void **state)
 {
 	char longer[256];
@@ -200,6 +228,7 @@ int main(void)
 		IN_DIR(a_directory_of_another_user_is_skipped),
 		IN_DIR(a_file_in_its_place_is_refused),
 		IN_DIR(a_missing_directory_is_created),
+		IN_DIR(a_umask_keeps_nobody_out),
 		IN_DIR(a_long_directory_name_works),
 	};
 

@@ -48,7 +48,10 @@ static void make_parents(const char *path)
 	snprintf(part, sizeof(part), "%s", path);
 	for (char *p = part + skip; (p = strchr(p, '/')); p++) {
 		*p = '\0';
-		if (mkdir(part, 0755) < 0 && errno != EEXIST)
+		/* The umask may take the owner's rights, too. */
+		if (mkdir(part, 0755) == 0)
+			chmod(part, 0755);
+		else if (errno != EEXIST)
 			log_debug(LOG_CORE, "%s: %m", part);
 		*p = '/';
 	}
