@@ -28,14 +28,17 @@ struct cm_conn *cm_table_find_qpn(struct cm *cm, const struct net_addr *peer, ui
 
 /*
  * Requests that wait for a program's answer. cm_table_one_too_many() returns the request to drop
- * before another one from this source is added, or NULL.
+ * before another one from this peer is added, or NULL.
  */
 void cm_table_wait(struct cm *cm, struct cm_conn *c);
 void cm_table_wait_over(struct cm *cm, struct cm_conn *c);
-struct cm_conn *cm_table_one_too_many(struct cm *cm, const struct net_addr *source);
+struct cm_conn *cm_table_one_too_many(struct cm *cm, const struct net_addr *peer);
 
-/* The source group with most waiting requests if it exceeds twice the count of `source`, or -1. */
-int cm_table_heaviest(const struct cm *cm, const struct net_addr *source);
+/*
+ * The source group (of addresses with one hash) with most waiting requests, if that exceeds twice
+ * the count of the peer's; or -1.
+ */
+int cm_table_heaviest(const struct cm *cm, const struct net_addr *peer);
 
 /* A keyed hash: unpredictable without the seed. */
 uint64_t cm_table_mix(const struct cm *cm, uint64_t a, uint64_t b);

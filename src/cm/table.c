@@ -1,4 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Lookup of connections by id, peer and QP number, and the requests that wait, by the hash of their
+ * source; parts.h has the interface.
+ */
 #include "cm/parts.h"
 #include "util/compiler.h"
 #include "util/hash.h"

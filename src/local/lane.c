@@ -93,11 +93,6 @@ uint32_t lane_tx_tail(struct lane_tx *tx)
 	return tx->tail;
 }
 
-bool lane_tx_drained(const struct lane_tx *tx)
-{
-	return load_relaxed(&tx->lane->tail) == tx->head;
-}
-
 static uint32_t ring_start(const struct lane_tx *tx, uint32_t bytes)
 {
 	return tx->ring_head + ring_gap(tx->ring_head, bytes);

@@ -65,9 +65,6 @@ bool lane_tx_room(struct lane_tx *tx, uint32_t bytes);
 /* Slots before this index have been consumed by the receiver (L7). */
 uint32_t lane_tx_tail(struct lane_tx *tx);
 
-/* Has the receiver consumed everything sent? */
-bool lane_tx_drained(const struct lane_tx *tx);
-
 /*
  * Where the next packet of that length lies, if it does not fit a slot. lane_tx_room() must have
  * returned true for it.

@@ -17,8 +17,8 @@
  * causes an error code, never SIGBUS.
  *
  * Data that another process can write is untrusted: mask indices, copy lengths before checking
- * them, and pass pointers only to process_vm_readv/writev, which cannot fault. The owner never
- * reads its own tables back.
+ * them, and pass pointers only to process_vm_readv/writev, which cannot fault. The owner does not
+ * rely on its own tables: it reads back only the generations of QP entries, of which any will do.
  */
 #ifndef VRB_LOCAL_LAYOUT_H
 #define VRB_LOCAL_LAYOUT_H

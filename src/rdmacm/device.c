@@ -164,13 +164,6 @@ int device_find(const struct net_addr *gid, uint32_t ifindex, struct place *out)
 	return err;
 }
 
-void device_get(struct device *dev)
-{
-	pthread_mutex_lock(&lock);
-	dev->users++;
-	pthread_mutex_unlock(&lock);
-}
-
 void device_put(struct device *dev)
 {
 	pthread_mutex_lock(&lock);

@@ -43,7 +43,6 @@ struct place {
  */
 int device_find(const struct net_addr *gid, uint32_t ifindex, struct place *out);
 
-void device_get(struct device *dev);
 void device_put(struct device *dev);
 
 /* Opens all devices, the first time.  Returns 0 if there is one, else ENODEV. */

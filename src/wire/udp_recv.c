@@ -7,9 +7,9 @@
  */
 #include <errno.h>
 #include <string.h>
-#include <time.h>
+#include <time.h>	/* must precede <linux/errqueue.h> */
 
-#include <linux/errqueue.h>	/* must precede <linux/errqueue.h> */
+#include <linux/errqueue.h>
 
 #include "run/clock.h"
 #include "run/log.h"
@@ -124,7 +124,6 @@ static void note_overflow(struct udp_wire *u, uint32_t lost)
 	static bool logged;
 	int size = 0;
 	socklen_t len = sizeof(size);
-
 	uint64_t n = lost - u->overflow[u->family];
 
 	u->overflow[u->family] = lost;
@@ -372,7 +371,6 @@ static bool refill(struct udp_wire *u)
 static void begin_message(struct udp_wire *u, struct mmsghdr *mm)
 {
 	struct udp_cut *cut = &u->cut;
-
 	uint32_t lost = u->overflow[u->family];
 
 	cut->segment = mm->msg_len;

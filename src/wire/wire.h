@@ -21,8 +21,6 @@ enum {
 	WIRE_RUN_BYTES = 65535 - 40 - 8,	/* total length of the packets in one run */
 	WIRE_FDS = 2,
 	WIRE_MAX_PACKET = 9216,	/* longest packet that can be sent or received */
-	WIRE_OVERHEAD_IPV4 = 20 + 8,
-	WIRE_OVERHEAD_IPV6 = 40 + 8,
 };
 
 /*

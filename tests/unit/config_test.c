@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+/* The environment: defaults, values, and values that are ignored. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

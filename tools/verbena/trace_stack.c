@@ -20,7 +20,6 @@
 
 enum {
 	TABLE_MAX = 256 << 20,	/* bytes of a table that is read */
-	HEADERS_MAX = 65536,
 	MODULES_MAX = 65536,
 };
 
