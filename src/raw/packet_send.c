@@ -60,13 +60,26 @@ struct batch {
 	struct mmsghdr msg[RAW_BURST];
 };
 
-static struct own_memory batches = { .size = sizeof(struct batch) };
+static __thread struct batch *own;
+
+static void forget_own(void)
+{
+	own = NULL;
+}
+
+/* NULL: no memory. */
+static struct batch *own_batch(void)
+{
+	if (unlikely(!own))
+		own = own_memory(sizeof(*own), forget_own);
+	return own;
+}
 
 unsigned int packet_send(struct raw_port *port, struct raw_out *out, unsigned int n, uint64_t now,
 			 enum raw_sent *why)
 {
 	struct packet_port *p = container_of(port, struct packet_port, port);
-	struct batch *b = own_memory(&batches);
+	struct batch *b = own_batch();
 	unsigned int done = 0;
 
 	n = min(n, (unsigned int)RAW_BURST);

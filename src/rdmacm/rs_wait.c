@@ -22,6 +22,7 @@
 /* ---- One eventfd per thread ---- */
 
 static pthread_key_t event_key;
+static bool has_event_key;
 static pthread_once_t event_once = PTHREAD_ONCE_INIT;
 static __thread int own_event = -1;
 static __thread unsigned int own_generation;
@@ -35,7 +36,7 @@ static void close_event(void *value)
 
 static void make_key(void)
 {
-	pthread_key_create(&event_key, close_event);
+	has_event_key = pthread_key_create(&event_key, close_event) == 0;
 }
 
 int rs_own_event(void)
@@ -46,7 +47,8 @@ int rs_own_event(void)
 	pthread_once(&event_once, make_key);
 	own_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	own_generation = cma.generation;
-	if (own_event >= 0)
+	/* Without a key the eventfd stays open when the thread ends. */
+	if (own_event >= 0 && has_event_key)
 		pthread_setspecific(event_key, &own_event);
 	return own_event;
 }

@@ -3,39 +3,45 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <stdint.h>
 #include <stdlib.h>
 
-#include "util/atomic.h"
-#include "util/compiler.h"
+struct block {
+	struct block *next;	/* of this thread */
+	void (*forget)(void);
+	_Alignas(max_align_t) uint8_t data[];
+};
 
-/* The loser of a race gives its key back. */
-static bool make_key(struct own_memory *o)
+static pthread_once_t key_once = PTHREAD_ONCE_INIT;
+static pthread_key_t key;	/* one for all such memory: a process has 1,024 */
+static bool has_key;
+
+static void free_all(void *first)
 {
-	uint32_t none = 0;
-	pthread_key_t key;
-
-	if (pthread_key_create(&key, free))
-		return false;
-	if (!cas_acq_rel(&o->key, &none, key + 1))	/* pairs with the load below */
-		pthread_key_delete(key);
-	return true;
+	for (struct block *b = first, *next; b; b = next) {
+		next = b->next;
+		b->forget();
+		free(b);
+	}
 }
 
-void *own_memory(struct own_memory *o)
+static void make_key(void)
 {
-	uint32_t key = load_acquire(&o->key);
-	void *p;
+	has_key = pthread_key_create(&key, free_all) == 0;
+}
 
-	if (unlikely(!key) && !make_key(o))
+void *own_memory(size_t size, void (*forget)(void))
+{
+	struct block *b = calloc(1, sizeof(*b) + size);
+
+	if (!b)
 		return NULL;
-	key = load_acquire(&o->key) - 1;
-	p = pthread_getspecific(key);
-	if (likely(p != NULL))
-		return p;
-	p = calloc(1, o->size);
-	if (p && pthread_setspecific(key, p)) {
-		free(p);
-		p = NULL;
+	pthread_once(&key_once, make_key);
+	b->forget = forget;
+	b->next = has_key ? pthread_getspecific(key) : NULL;
+	if (has_key && pthread_setspecific(key, b)) {
+		free(b);
+		return NULL;
 	}
-	return p;
+	return b->data;
 }

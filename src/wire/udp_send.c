@@ -12,6 +12,7 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/compiler.h"
 #include "util/own_memory.h"
 #include "wire/udp_state.h"
 
@@ -29,7 +30,20 @@ struct batch {
 	uint8_t control[WIRE_BURST][SEND_CONTROL] __attribute__((aligned(sizeof(struct cmsghdr))));
 };
 
-static struct own_memory batches = { .size = sizeof(struct batch) };
+static __thread struct batch *own __attribute__((tls_model("initial-exec")));
+
+static void forget_own(void)
+{
+	own = NULL;
+}
+
+/* NULL: no memory. */
+static struct batch *own_batch(void)
+{
+	if (unlikely(!own))
+		own = own_memory(sizeof(*own), forget_own);
+	return own;
+}
 
 static void add_control(struct msghdr *mh, int level, int type, const void *data, size_t len)
 {
@@ -266,7 +280,7 @@ static unsigned int send_stretch(struct udp_wire *u, struct batch *b, struct wir
 unsigned int udp_send(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 {
 	struct udp_wire *u = to_udp(w);
-	struct batch *b = own_memory(&batches);
+	struct batch *b = own_batch();
 	unsigned int done = 0, retries = 0;
 
 	n = min(n, (unsigned int)WIRE_BURST);

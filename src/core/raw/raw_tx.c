@@ -12,8 +12,6 @@
  */
 #include "core/raw/raw_tx.h"
 
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/context.h"
@@ -27,6 +25,7 @@
 #include "util/be.h"
 #include "util/compiler.h"
 #include "util/inet.h"
+#include "util/own_memory.h"
 #include "util/tuning.h"
 
 enum {
@@ -52,24 +51,12 @@ struct scratch {
 };
 
 static __thread struct scratch *own;
-static pthread_key_t own_key;
-static pthread_once_t own_once = PTHREAD_ONCE_INIT;
-
-static void make_own_key(void)
-{
-	pthread_key_create(&own_key, free);
-}
 
 static struct scratch *scratch(void)
 {
 	if (likely(own))
 		return own;
-	pthread_once(&own_once, make_own_key);
-	own = malloc(sizeof(*own));
-	if (own) {
-		own->n = own->pins = own->used = 0;
-		pthread_setspecific(own_key, own);
-	}
+	own = own_memory(sizeof(*own), vrb_raw_send_forget);
 	return own;
 }
 

@@ -12,7 +12,7 @@
 /* The operations of raw packet QPs. */
 extern const struct wq_ops vrb_raw_ops;
 
-/* In a forked child. */
+/* In a forked child, and as the thread ends. */
 void vrb_raw_send_forget(void);
 
 #endif

@@ -3,8 +3,6 @@
 
 #include <endian.h>
 #include <poll.h>
-#include <pthread.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "core/base/rx_queues.h"
@@ -17,6 +15,7 @@
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
+#include "util/own_memory.h"
 #include "util/tuning.h"
 
 enum {
@@ -26,13 +25,6 @@ enum {
 };
 
 __thread struct vrb_tx_batch *vrb_tx_batch_mine;
-static pthread_key_t own_key;
-static pthread_once_t own_once = PTHREAD_ONCE_INIT;
-
-static void make_own_key(void)
-{
-	pthread_key_create(&own_key, free);
-}
 
 static void clear(struct vrb_tx_batch *b)
 {
@@ -43,13 +35,7 @@ static void clear(struct vrb_tx_batch *b)
 
 struct vrb_tx_batch *vrb_tx_batch_new(void)
 {
-	pthread_once(&own_once, make_own_key);
-	vrb_tx_batch_mine = malloc(sizeof(*vrb_tx_batch_mine));
-	if (vrb_tx_batch_mine) {
-		clear(vrb_tx_batch_mine);
-		vrb_tx_batch_mine->front = (struct roce_icrc_front){ 0 };
-		pthread_setspecific(own_key, vrb_tx_batch_mine);
-	}
+	vrb_tx_batch_mine = own_memory(sizeof(*vrb_tx_batch_mine), vrb_tx_batch_forget);
 	return vrb_tx_batch_mine;
 }
 

@@ -76,7 +76,7 @@ static inline void vrb_tx_batch_flush(struct vrb_tx_batch *b)
 		vrb_tx_batch_send(b);
 }
 
-/* In a forked child: the batch is the parent's. */
+/* In a forked child: the batch is the parent's. And as the thread ends. */
 void vrb_tx_batch_forget(void);
 
 #endif
