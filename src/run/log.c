@@ -24,7 +24,7 @@ uint8_t log_threshold[LOG_MODULES] = {
 };
 
 static bool configured;		/* released by log_configure(), acquired by log_write() */
-static int log_fd = STDERR_FILENO;
+static int log_fd = STDERR_FILENO;	/* -1: none */
 
 const char *const log_level_names[LOG_LEVELS] = {
 	[LOG_OFF] = "off",   [LOG_ERROR] = "error", [LOG_WARN] = "warn",
@@ -36,6 +36,19 @@ const char *const log_module_names[LOG_MODULES] = {
 	[LOG_WIRE] = "wire",   [LOG_HOST] = "host", [LOG_RUN] = "run",
 	[LOG_FAULT] = "fault",
 };
+
+/*
+ * A program that starts without standard error gets its number for another file, perhaps for one of
+ * ours, where no line must go.
+ */
+static __attribute__((constructor)) void look_at_standard_error(void)
+{
+	int before = errno;
+
+	if (fcntl(STDERR_FILENO, F_GETFD) < 0)
+		log_fd = -1;
+	errno = before;
+}
 
 /* Keeps the library off descriptors 0..2, which a program that closed them expects to get back. */
 static int open_log(const char *file)
@@ -59,7 +72,7 @@ void log_configure(const uint8_t threshold[LOG_MODULES], const char *file)
 		int fd = open_log(file);
 
 		failed = fd < 0 ? errno : 0;
-		log_fd = fd < 0 ? STDERR_FILENO : fd;
+		log_fd = fd < 0 ? log_fd : fd;
 	}
 	for (i = 0; i < LOG_MODULES; i++)
 		store_relaxed(&log_threshold[i], threshold[i]);

@@ -11,6 +11,9 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -115,7 +118,35 @@ static void log_limited_is_rate_limited(void **state)
 	assert_true(log_seldom(&stamp));
 }
 
-int main(void)
+/* A program that was started without standard error: 0 if its next file stays what it is. */
+static int without_standard_error(void)
+{
+	int fd = memfd_create("log_test", MFD_CLOEXEC);
+	struct stat st;
+
+	if (fd != STDERR_FILENO)
+		return 1;
+	unsetenv("VERBENA_LOG_FILE");
+	log_warn(LOG_CORE, "to nobody");
+	return fstat(fd, &st) || st.st_size ? 2 : 0;
+}
+
+static void no_line_goes_into_another_file(void **state)
+{
+	pid_t child = fork();
+	int status;
+
+	assert_true(child >= 0);
+	if (!child) {
+		close(STDERR_FILENO);
+		execl("/proc/self/exe", "log_test", "without", (char *)NULL);
+		_exit(3);
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+}
+
+int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(disabled_levels_are_not_evaluated),
@@ -124,10 +155,13 @@ int main(void)
 		cmocka_unit_test(long_records_are_cut_to_one_line),
 		cmocka_unit_test(log_once_logs_once),
 		cmocka_unit_test(log_limited_is_rate_limited),
+		cmocka_unit_test(no_line_goes_into_another_file),
 	};
 	char dir[64];
 	int failed;
 
+	if (argc > 1)
+		return without_standard_error();
 	place_make_dir(dir);
 	snprintf(path, sizeof(path), "%s/log", dir);
 	setenv("VERBENA_LOG", "warn,wire=debug,host=off", 1);
