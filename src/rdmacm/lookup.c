@@ -7,13 +7,13 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "rdmacm/cma.h"
 #include "rdmacm/event.h"
 #include "rdmacm/id.h"
+#include "util/quiet_thread.h"
 
 struct lookup {
 	struct cma_id *id; /* NULL: the id was destroyed */
@@ -76,14 +76,9 @@ static void *run(void *arg)
 
 static int start(struct lookup *l)
 {
-	sigset_t all, old;
 	pthread_t thread;
-	int err;
+	int err = quiet_thread_start(&thread, run, l);
 
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, run, l);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!err)
 		pthread_detach(thread);
 	return err;

@@ -9,7 +9,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -20,6 +19,7 @@
 #include "rdmacm/id.h"
 #include "run/clock.h"
 #include "util/list.h"
+#include "util/quiet_thread.h"
 #include "util/time.h"
 
 enum { LOOK_AGAIN_MS = 100 };
@@ -104,17 +104,13 @@ static void *run(void *arg)
 /* Must hold the lock. */
 static int start(void)
 {
-	sigset_t all, old;
 	pthread_t thread;
 	int err;
 
 	wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
 	if (wake < 0)
 		return errno;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, NULL, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	err = quiet_thread_start(&thread, run, NULL);
 	if (err) {
 		close(wake);
 		wake = -1;

@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/eventfd.h>
@@ -15,6 +14,7 @@
 #include "rdmacm/rs_wait.h"
 #include "run/clock.h"
 #include "util/atomic.h"
+#include "util/quiet_thread.h"
 
 enum { EVENTS = 64 };
 
@@ -238,21 +238,13 @@ static void *run(void *arg)
 	return NULL;
 }
 
-/* All signals are blocked: they are for the program's own threads. */
 static int start_thread(void)
 {
-	pthread_attr_t attr;
-	sigset_t all, old;
 	pthread_t thread;
-	int err;
+	int err = quiet_thread_start(&thread, run, NULL);
 
-	pthread_attr_init(&attr);
-	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&thread, &attr, run, NULL);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
-	pthread_attr_destroy(&attr);
+	if (!err)
+		pthread_detach(thread);
 	return err;
 }
 

@@ -13,7 +13,6 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -27,6 +26,7 @@
 #include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/poll_fds.h"
+#include "util/quiet_thread.h"
 #include "util/time.h"
 
 enum {
@@ -408,22 +408,10 @@ static void *thread_main(void *arg)
 	return NULL;
 }
 
-/* The new thread inherits the mask, so no signal can reach it at any time. */
 static int create_thread(struct progress *p)
 {
-	sigset_t all, old;
-	int err;
+	int err = quiet_thread_start(&p->thread, thread_main, p);
 
-	sigfillset(&all);
-	/*
-	 * Accesses to memory of the program may fault, and that is handled: run/nofault.h. A
-	 * fault while blocked would kill the process.
-	 */
-	sigdelset(&all, SIGSEGV);
-	sigdelset(&all, SIGBUS);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
-	err = pthread_create(&p->thread, NULL, thread_main, p);
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
 	if (!err)
 		pthread_setname_np(p->thread, "verbena");
 	return err;

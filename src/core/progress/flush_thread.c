@@ -6,7 +6,6 @@
 #include "core/progress/flush_thread.h"
 
 #include <pthread.h>
-#include <signal.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 
@@ -18,6 +17,7 @@
 #include "run/clock.h"
 #include "util/compiler.h"
 #include "util/list.h"
+#include "util/quiet_thread.h"
 
 struct job {
 	struct list node;
@@ -93,20 +93,13 @@ static void *flusher_main(void *arg)
 	return NULL;
 }
 
-/*
- * Blocks all signals in the thread; they belong to the program's threads. Must hold flusher.lock.
- */
+/* Must hold flusher.lock. */
 static bool start(void)
 {
-	sigset_t all, old;
-
 	if (flusher.runs)
 		return true;
-	sigfillset(&all);
-	pthread_sigmask(SIG_SETMASK, &all, &old);
 	flusher.stop = false;
-	flusher.runs = pthread_create(&flusher.thread, NULL, flusher_main, NULL) == 0;
-	pthread_sigmask(SIG_SETMASK, &old, NULL);
+	flusher.runs = quiet_thread_start(&flusher.thread, flusher_main, NULL) == 0;
 	if (flusher.runs)
 		pthread_setname_np(flusher.thread, "verbena-flush");
 	return flusher.runs;
