@@ -37,17 +37,12 @@ int entry_make(enum entry_kind kind, int fd, bool cloexec)
 	struct entry *e = calloc(1, sizeof(*e));
 	int number = e ? open("/dev/null", O_RDWR | (cloexec ? O_CLOEXEC : 0)) : -1;
 
-	if (number >= NUMBERS) {
-		real()->close(number);
-		errno = EMFILE;
-		number = -1;
-	}
-	if (number < 0) {
+	if (e)
+		*e = (struct entry){ .kind = kind, .fd = fd };
+	if (number >= 0)
+		number = entry_share(e, number);
+	if (number < 0)
 		free(e);
-		return -1;
-	}
-	*e = (struct entry){ .kind = kind, .fd = fd };
-	entry_share(e, number);
 	return number;
 }
 
@@ -67,11 +62,17 @@ struct entry *entry_adopt(int number, int domain)
 	return e;
 }
 
-void entry_share(struct entry *e, int number)
+int entry_share(struct entry *e, int number)
 {
+	if (number >= NUMBERS) {
+		real()->close(number);
+		errno = EMFILE;
+		return -1;
+	}
 	fetch_add_relaxed(&e->users, 1U);
 	fetch_add_relaxed(&used, 1U);
 	store_release(&table[number], e);
+	return number;
 }
 
 struct entry *entry_drop(int number)

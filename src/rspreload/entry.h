@@ -43,8 +43,11 @@ int entry_make(enum entry_kind kind, int fd, bool cloexec);
 /* Returns a deferred entry for a stream socket of the system; NULL with errno. */
 struct entry *entry_adopt(int number, int domain);
 
-/* Makes `number`, which is already open, stand for e. */
-void entry_share(struct entry *e, int number);
+/*
+ * Makes `number`, which is already open, stand for e. Returns it; or -1 with EMFILE, and it is
+ * closed: it is above those that can stand for something.
+ */
+int entry_share(struct entry *e, int number);
 
 /*
  * Removes the number. Returns its entry if this was its last number, which the caller must free,

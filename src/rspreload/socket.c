@@ -247,9 +247,7 @@ PRELOAD_EXPORT int connect(int number, const struct sockaddr *addr, socklen_t le
 
 static int shared(struct entry *e, int number)
 {
-	if (e && number >= 0)
-		entry_share(e, number);
-	return number;
+	return e && number >= 0 ? entry_share(e, number) : number;
 }
 
 PRELOAD_EXPORT int dup(int old)
