@@ -229,14 +229,14 @@
 /*
  * Unit: empty polls before a poll yields; they take about ten times as long as a context switch.
  * Measured against: bench/self poll: an empty poll takes the same within 3 % from 1/4 to 4 x.  Read
- * by: core/progress/poll_loop.c.
+ * by: core/progress/poll_idle.c.
  */
 #define TUNE_POLL_YIELD 256
 
 /*
  * Unit: empty polls for which one counts that reads a socket, as it takes many times as long.
  * Measured against: ib_send_lat by UDP, both ends on one CPU: 130 us with 1, 37 us with 4; on two
- * CPUs the same.  Read by: core/progress/poll_loop.c.
+ * CPUs the same.  Read by: core/progress/poll_idle.c.
  */
 #define TUNE_POLL_YIELD_WIRE 4
 
@@ -266,6 +266,33 @@
  * slices for each that is lost.  Read by: core/progress/cpu_share.h.
  */
 #define LIMIT_YIELD_PAUSE (20 * VRB_MSEC)
+
+/*
+ * Unit: ns without its CPU after which a thread counts as interrupted by another.  Reason: less
+ * than a scheduler's slice of 0.7 to 4 ms, more than an interrupt takes.  Read by:
+ * core/progress/cpu_contention.h.
+ */
+#define LIMIT_CPU_LOST (500 * VRB_USEC)
+
+/*
+ * Unit: ns for which the runs of a poller are measured after a long one.  Reason: several slices of
+ * each of some programs.  Read by: core/progress/cpu_contention.h.
+ */
+#define LIMIT_CPU_MEASURE (100 * VRB_MSEC)
+
+/*
+ * Unit: ns for which a poller that was interrupted sleeps after its empty runs.  Measured against:
+ * ib_send_bw 64 KiB by UDP beside a busy loop on each CPU: 131 MiB/s if it never sleeps, 292 with
+ * 30 ms, 495 with 100 ms, 356 with 300 ms.  Read by: core/progress/cpu_contention.h.
+ */
+#define TUNE_POLL_SLEEPS (100 * VRB_MSEC)
+
+/*
+ * Unit: ns of such a sleep; the kernel adds up to 50 us.  Measured against: the same: 339 MiB/s
+ * with 10 us, 495 with 50 us, 397 with 150 us; ib_send_lat: 105, 50, 52 us.  Read by:
+ * core/progress/poll_idle.c.
+ */
+#define TUNE_POLL_SLEEP (50 * VRB_USEC)
 
 /*
  * Unit: rounds of each socket, and of lanes, before a deadline counts as missed.  Reason: endless

@@ -13,8 +13,6 @@
  */
 #include "core/progress/poll_loop.h"
 
-#include <sched.h>
-
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
 #include "core/base/xrc_ops.h"
@@ -23,7 +21,7 @@
 #include "core/local/keepalive.h"
 #include "core/local/peer_word.h"
 #include "core/mad/gsi.h"
-#include "core/progress/cpu_share.h"
+#include "core/progress/poll_idle.h"
 #include "core/progress/rx_queue.h"
 #include "core/progress/rx_steering.h"
 #include "core/progress/stand_in.h"
@@ -309,38 +307,6 @@ static bool look_at_wire(uint64_t now, bool local)
 	return found;
 }
 
-static __thread struct {
-	unsigned int in_vain;	/* empty polls of this run */
-	uint64_t begin;		/* of the run */
-	struct cpu_share share;
-} idle __attribute__((tls_model("initial-exec")));
-
-static struct yield_pause yield_pause;
-
-/* Returns when the thread runs again. */
-static uint64_t yield_cpu(uint64_t now)
-{
-	bool measures = load_relaxed(&yield_pause.suspects);
-	uint64_t end, own = measures ? clock_process() : 0;
-
-	sched_yield();
-	end = clock_now();
-	if (measures)
-		own = clock_process() - own;
-	yield_pause_yielded(&yield_pause, now, end, own);
-	return end;
-}
-
-static bool yield_if_shared(void)
-{
-	uint64_t now = clock_now();
-
-	if (!cpu_share_wants_yield(&idle.share, idle.begin, now))
-		return false;
-	cpu_share_yielded(&idle.share, now, yield_cpu(now));
-	return true;
-}
-
 /* The inbox is the progress thread's; without it, packets that are handed over wait here. */
 static void serve_inbox(uint64_t now)
 {
@@ -348,35 +314,6 @@ static void serve_inbox(uint64_t now)
 		return;
 	take_inbox(now);
 	lock_release(&vrb.poll_lock);
-}
-
-/*
- * With more polling programs than CPUs, the peer may be waiting for ours: yields after some time of
- * unsuccessful polling. Where polls make system calls, one more matters little. Returns true if it
- * has yielded.
- */
-static bool yield_if_idle(bool any, uint64_t now)
-{
-	bool wire = vrb_any_uses_wire();
-
-	if (any) {
-		idle.in_vain = 0;
-		return false;
-	}
-	if (!idle.in_vain)
-		idle.begin = now;
-	idle.in_vain += wire ? TUNE_POLL_YIELD_WIRE : 1;
-	if (idle.in_vain < TUNE_POLL_YIELD)
-		return false;
-	idle.in_vain = 0;
-	if (unlikely(!has_thread))
-		serve_inbox(now);
-	if (yield_is_paused(&yield_pause, now))
-		return false;
-	if (!wire)
-		return yield_if_shared();
-	yield_cpu(now);
-	return true;
 }
 
 /* Polls the main rx queue and everything that belongs to it. Must hold vrb.poll_lock. */
@@ -507,9 +444,11 @@ bool vrb_poll_once(unsigned int shards)
 	thread_handoff();
 	now = clock_now();
 	any = look(shards, now);
-	if (yield_if_idle(any, now))
-		any = look(shards, clock_now());
-	return any;
+	if (likely(!vrb_idle_polled(any, now)))
+		return any;
+	if (unlikely(!has_thread))
+		serve_inbox(now);
+	return vrb_idle_rest(shards) && look(shards, clock_now());
 }
 
 bool vrb_loopback_begin(void)

@@ -1,0 +1,157 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "core/progress/poll_idle.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <sched.h>
+#include <time.h>
+
+#include "core/base/rx_queues.h"
+#include "core/base/state.h"
+#include "core/progress/cpu_contention.h"
+#include "core/progress/cpu_share.h"
+#include "core/tx/transmit.h"
+#include "run/clock.h"
+#include "run/thread_use.h"
+#include "util/atomic.h"
+#include "util/cancel.h"
+#include "util/compiler.h"
+#include "util/poll_fds.h"
+#include "util/tuning.h"
+#include "wire/wire.h"
+
+static struct yield_pause yield_pause;
+
+static __thread struct {
+	unsigned int in_vain;	/* empty polls of this run */
+	uint64_t begin;		/* of the run */
+	struct cpu_share share;
+	struct cpu_contention contention;
+} idle __attribute__((tls_model("initial-exec")));
+
+static void begin_run(bool wire, uint64_t now)
+{
+	idle.begin = now;
+	if (wire && cpu_contention_begin(&idle.contention, now))
+		idle.contention.begin = thread_use_now();
+}
+
+bool vrb_idle_polled(bool any, uint64_t now)
+{
+	bool wire = vrb_any_uses_wire();
+
+	if (any) {
+		idle.in_vain = 0;
+		return false;
+	}
+	if (!idle.in_vain)
+		begin_run(wire, now);
+	/* Where polls make system calls, one more matters little. */
+	idle.in_vain += wire ? TUNE_POLL_YIELD_WIRE : 1;
+	if (idle.in_vain < TUNE_POLL_YIELD)
+		return false;
+	idle.in_vain = 0;
+	return true;
+}
+
+/* ---- Yielding ---- */
+
+/* Returns when the thread runs again. */
+static uint64_t yield_cpu(uint64_t now)
+{
+	bool measures = load_relaxed(&yield_pause.suspects);
+	uint64_t end, took, own = measures ? clock_process() : 0;
+
+	sched_yield();
+	end = clock_now();
+	took = time_since(now, end);
+	if (measures)
+		own = clock_process() - own;
+	if (measures && own < took / 2)
+		cpu_contention_waited(&idle.contention, took, end);
+	yield_pause_yielded(&yield_pause, now, end, own);
+	return end;
+}
+
+static bool yield_if_shared(uint64_t now)
+{
+	if (!cpu_share_wants_yield(&idle.share, idle.begin, now))
+		return false;
+	cpu_share_yielded(&idle.share, now, yield_cpu(now));
+	return true;
+}
+
+/* ---- Sleeping ---- */
+
+static unsigned int add_sockets(const struct vrb_rx_queue *r, struct pollfd *pfd)
+{
+	int fds[WIRE_FDS];
+	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
+
+	for (unsigned int i = 0; i < n; i++)
+		pfd[i] = (struct pollfd){ .fd = fds[i], .events = POLLIN };
+	return n;
+}
+
+/* The sockets of the main RX queue and of those of the shards. */
+static unsigned int fill(struct pollfd *pfd, unsigned int shards)
+{
+	unsigned int n = add_sockets(vrb_main_rx_queue, pfd);
+
+	if (!load_acquire(&vrb_extra_rx_queues))
+		return n;
+	for (unsigned int rest = shards >> 1; rest; rest &= rest - 1) {
+		unsigned int shard = 1 + (unsigned int)__builtin_ctz(rest);
+		const struct vrb_rx_queue *r = vrb_rx_queue_of_shard(shard);
+
+		if (r != vrb_main_rx_queue)
+			n += add_sockets(r, pfd + n);
+	}
+	return n;
+}
+
+/*
+ * Until a packet comes or the time has passed. What comes by lanes waits for that: its senders take
+ * the thread for one that polls.
+ */
+static void sleep_a_moment(unsigned int shards, uint64_t now)
+{
+	const struct timespec limit = { .tv_nsec = TUNE_POLL_SLEEP };
+	struct pollfd pfd[WIRE_FDS * (1 + VRB_RX_QUEUES)];
+	unsigned int n = fill(pfd, shards);
+	int before = errno, cancel = cancel_off();
+	uint64_t end;
+
+	poll_fds(pfd, n, &limit);
+	cancel_on(cancel);
+	errno = before;
+	end = clock_now();
+	cpu_contention_waited(&idle.contention, time_since(now + TUNE_POLL_SLEEP, end), end);
+}
+
+/* A thread sleeps only if a packet can wake it up: lanes wake nobody. */
+static bool sleeps(bool wire, uint64_t now)
+{
+	if (!wire)
+		return false;
+	if (cpu_contention_ran(&idle.contention, idle.begin, now))
+		cpu_contention_used(&idle.contention, idle.begin, now, thread_use_now());
+	return cpu_is_contended(&idle.contention, now);
+}
+
+bool vrb_idle_rest(unsigned int shards)
+{
+	bool wire = vrb_any_uses_wire();
+	uint64_t now = clock_now();
+
+	if (sleeps(wire, now)) {
+		sleep_a_moment(shards, now);
+		return true;
+	}
+	if (yield_is_paused(&yield_pause, now))
+		return false;
+	if (!wire)
+		return yield_if_shared(now);
+	yield_cpu(now);
+	return true;
+}

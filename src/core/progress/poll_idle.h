@@ -1,0 +1,22 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * What a thread does that polls in vain. With more polling programs than CPUs, its peer may be
+ * waiting for this CPU, and others use it as well: after a run of empty polls the thread lets them
+ * run (cpu_share.h, cpu_contention.h).
+ */
+#ifndef VRB_CORE_PROGRESS_POLL_IDLE_H
+#define VRB_CORE_PROGRESS_POLL_IDLE_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* After each poll; any: it found something. True at the end of a run of empty ones. */
+bool vrb_idle_polled(bool any, uint64_t now);
+
+/*
+ * After a run: yields the CPU, sleeps until a packet comes or for a moment, or does nothing.
+ * Returns true if other threads may have run. shards: of the RX queues to sleep on. Hold no lock.
+ */
+bool vrb_idle_rest(unsigned int shards);
+
+#endif
