@@ -116,6 +116,18 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 }
 
 /*
+ * A request whose ACK has already arrived has succeeded and must not be flushed; and what came for
+ * a connection that a reset has ended does not belong to the next, even if the PSNs are the same.
+ */
+static bool must_take_arrived(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
+{
+	if (!(mask & IBV_QP_STATE))
+		return false;
+	return attr->qp_state == IBV_QPS_ERR ||
+	       (attr->qp_state == IBV_QPS_RTR && vrb_qp_had_peer(qp));
+}
+
+/*
  * qp->state is the state last set here or asked for by ibv_query_qp(): programs read it without a
  * lock, so nothing else writes it. The current state is in wq.state.
  */
@@ -127,8 +139,7 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 		return answer(err);
 	if (to_vrb_qp(qp)->config.remote)
 		return answer(vrb_remote_modify(to_vrb_qp(qp), attr, attr_mask));
-	/* A request whose ACK has already arrived has succeeded and must not be flushed. */
-	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_ERR)
+	if (must_take_arrived(to_vrb_qp(qp)->config.target, attr, attr_mask))
 		vrb_poll_arrived();
 	err = vrb_qp_modify(to_vrb_qp(qp)->config.target, attr, attr_mask);
 	if (!err && attr_mask & IBV_QP_STATE)

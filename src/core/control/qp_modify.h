@@ -6,6 +6,7 @@
 #ifndef VRB_CORE_CONTROL_QP_MODIFY_H
 #define VRB_CORE_CONTROL_QP_MODIFY_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <infiniband/verbs.h>
@@ -18,6 +19,12 @@ void vrb_qp_copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int m
 
 /* Returns 0, EINVAL or ENOMEM. Takes qp->lock. */
 int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask);
+
+/*
+ * Has the QP been reset after it could receive? Then packets of that time may have arrived that
+ * nobody has read. Takes qp->lock.
+ */
+bool vrb_qp_had_peer(struct vrb_qp *qp);
 
 /*
  * Limits the QP's requests to kbps (0: unlimited), in bursts of `burst` bytes. Returns 0 or EINVAL

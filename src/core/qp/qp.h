@@ -142,6 +142,7 @@ struct vrb_qp_recv {
 	struct recv_wqe *srq_wqe;	/* copy of the SRQ entry in use */
 	bool srq_wqe_held;		/* srq_wqe was given back and is taken next */
 	bool strips_vlan;		/* raw packet: moves VLAN tags to the completion */
+	bool had_peer;			/* a connection has ended with a reset */
 	struct reorder_queue *reorder;		/* requests that arrived before a missing one */
 	struct roce_rd_atomic *rd_atomic;
 	struct vrb_tm_message arrival;	/* tag-matching SRQ: the message in progress */
