@@ -19,6 +19,7 @@
  *	FULL		fills its lane to the sender, and destroys the QP: the ACK that replaces its
  *			word must wait for room
  *	LEAVE		the same, and exits before there is room
+ *	BLOCKED		had filled its lane before, and exits with its QP
  *
  * With a second argument the messages are large: they are packets, whose ACKs wait for the
  * receiver's next poll.
@@ -438,18 +439,29 @@ static void post_many_receives(struct rc *rc, struct ibv_qp *qp)
 		rc_post_recv(rc, qp, RECV_ID);
 }
 
-/* Takes all messages, and leaves no room for their ACKs. */
-static void take_and_fill(struct rc *rc, int sock, struct ibv_qp *filler[FILLERS])
+static void open_filling_receiver(struct rc *rc, int sock, struct ibv_qp *filler[FILLERS])
 {
-	static const struct rc_addr none;
 	char go;
 
 	open_receiver(rc, sock, 0);
 	open_fillers(rc, sock, filler, post_probe_receive);
 	child_recv(sock, &go, 1);
-	receive_all(rc);
+}
+
+static void fill_lane(struct rc *rc, struct ibv_qp *filler[FILLERS])
+{
+	static const struct rc_addr none;
+
 	for (int i = 0; i < FILLERS * FILLS; i++)
 		CHECK_EQ(rc_post_send(rc, filler[i % FILLERS], IBV_WR_SEND, 1, &none, i), 0);
+}
+
+/* Takes all messages, and leaves no room for their ACKs. */
+static void take_and_fill(struct rc *rc, int sock, struct ibv_qp *filler[FILLERS])
+{
+	open_filling_receiver(rc, sock, filler);
+	receive_all(rc);
+	fill_lane(rc, filler);
 }
 
 static void full_receiver(int sock)
@@ -479,10 +491,24 @@ static void leaving_receiver(int sock)
 	CHECK_EQ(ibv_close_device(rc.ctx), 0);
 }
 
-/* Looks only when the receiver has gone. */
-static void test_leave(void)
+/* A request of its QP waits for room, and so do the ACKs, if they are packets. */
+static void blocked_receiver(int sock)
 {
-	struct child child = child_fork(leaving_receiver);
+	static const struct rc_addr none;
+	struct ibv_qp *filler[FILLERS];
+	struct rc rc;
+
+	open_filling_receiver(&rc, sock, filler);
+	fill_lane(&rc, filler);
+	CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, 1, &none, 0), 0);
+	receive_all(&rc);
+	_exit(0);
+}
+
+/* Looks only when the receiver has gone. */
+static void test_leave(void (*receiver_of)(int sock))
+{
+	struct child child = child_fork(receiver_of);
 	struct ibv_qp *filler[FILLERS];
 	struct rc_addr peer;
 	struct ibv_wc wc;
@@ -491,7 +517,7 @@ static void test_leave(void)
 	int done = 0;
 
 	rc_open(&rc, size);
-	open_sender(&rc, child.sock, &peer, 0);
+	open_sender(&rc, child.sock, &peer, timeout_of_end);
 	open_fillers(&rc, child.sock, filler, post_many_receives);
 	send_all(&rc);
 	child_send(child.sock, &go, 1);
@@ -580,7 +606,9 @@ int main(int argc, char **argv)
 	else if (strcmp(what, "FULL") == 0)
 		test_full();
 	else if (strcmp(what, "LEAVE") == 0)
-		test_leave();
+		test_leave(leaving_receiver);
+	else if (strcmp(what, "BLOCKED") == 0)
+		test_leave(blocked_receiver);
 	else
 		test_end();
 	return 0;

@@ -336,6 +336,8 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 		qp->peer.tx_head = tx->head;
 	if (roce_awaits_word(&qp->roce))
 		vrb_word_want(qp, tx->head - 1);
+	if (unlikely(full))
+		vrb_word_foretell(qp);
 	full_since = unlikely(full) ? peer_full_since(qp->peer.process, now) : 0;
 	vrb_peer_tx_end(qp, sent);
 	note_room(&qp->peer, full_since, sent, now);

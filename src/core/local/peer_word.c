@@ -6,6 +6,7 @@
 #include "local/bell.h"
 #include "local/message.h"
 #include "local/peer.h"
+#include "roce/acknak.h"
 #include "roce/message.h"
 #include "roce/psn.h"
 #include "util/compiler.h"
@@ -43,7 +44,7 @@ void vrb_word_foretell(struct vrb_qp *qp)
 	struct roce_piggyback_ack ack;
 
 	if (!qp->peer.process || !qp->peer.word || qp->wq.type != IBV_QPT_RC || tapped() ||
-	    !roce_has_ack(&qp->roce))
+	    !roce_ack_may_piggyback(&qp->roce))
 		return;
 	roce_ack_show(&qp->roce, &ack);
 	publish(&qp->peer, &ack);

@@ -64,8 +64,9 @@ static inline void vrb_word_leave(struct vrb_qp *qp)
 }
 
 /*
- * An ACK's packet may wait for the next poll (tx_sched.h), and the process may end before that. Its
- * completion shows already, so the peer finds it in the word, too. Needs only qp->lock.
+ * An ACK's packet may wait for the next poll (tx_sched.h) or for room in the lane, and the process
+ * may end before that. Its completion shows already, so the peer finds it in the word, too. Needs
+ * only qp->lock.
  */
 void vrb_word_foretell(struct vrb_qp *qp);
 
