@@ -95,6 +95,8 @@ struct roce_pkt {
 	const struct wq_pull *pull;
 	/* set by the caller: all of a request's payload, whatever the MTU */
 	bool whole;
+	/* set by the caller: what brought it loses, repeats and reorders nothing */
+	bool in_order;
 	/* set by the caller: arrived with the packet, to be processed before it */
 	const struct roce_piggyback_ack *ack;
 	struct net_path path;		/* set by the caller: source and destination */

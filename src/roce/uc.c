@@ -8,7 +8,8 @@
  *			that an RDMA WRITE has written stays.
  *
  * The specification assumes a fabric without duplicates, but UDP has them. A packet whose PSN is
- * slightly earlier than the expected one counts as a duplicate.
+ * slightly earlier than the expected one counts as a duplicate, unless it came by a way that has
+ * none: then the peer has been reset.
  */
 #include "roce/parts.h"
 #include "roce/psn.h"
@@ -17,23 +18,23 @@ enum {
 	UC_DUPLICATE_RANGE = 1024,
 };
 
-static bool is_duplicate(const struct roce_resp *resp, uint32_t psn)
+static bool is_duplicate(const struct roce_resp *resp, const struct roce_pkt *pkt)
 {
-	uint32_t behind = psn_add(resp->epsn, 0 - psn);
+	uint32_t behind = psn_add(resp->epsn, 0 - pkt->bth.psn);
 
-	return resp->synced && behind && behind <= UC_DUPLICATE_RANGE;
+	return resp->synced && !pkt->in_order && behind && behind <= UC_DUPLICATE_RANGE;
 }
 
 /*
  * The very first packet may have any PSN. A router that drops has a full queue, as one that marks
  * has a long one: only a CNP can tell the sender.
  */
-static void note_gap(struct roce_qp *qp, uint32_t psn)
+static void note_gap(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	qp->counters.out_of_seq_request++;
-	if (!qp->resp.synced)
+	if (!qp->resp.synced || pkt->in_order)
 		return;
-	qp->counters.lost_pkts += psn_add(psn, 0 - qp->resp.epsn);
+	qp->counters.lost_pkts += psn_add(pkt->bth.psn, 0 - qp->resp.epsn);
 	qp->resp.cnp_pending = true;
 }
 
@@ -53,13 +54,13 @@ enum roce_uc_verdict roce_uc_check_psn(struct roce_qp *qp, const struct roce_pkt
 	uint32_t psn = pkt->bth.psn;
 	bool gap, ended;
 
-	if (is_duplicate(resp, psn)) {
+	if (is_duplicate(resp, pkt)) {
 		qp->counters.duplicate_request++;
 		return ROCE_UC_DROP;
 	}
 	gap = psn != resp->epsn;
 	if (gap)
-		note_gap(qp, psn);
+		note_gap(qp, pkt);
 	ended = (begins || gap) && end_message(qp);
 	resp->synced = true;
 	resp->epsn = psn;

@@ -8,6 +8,11 @@
  *	reset_test LATE TYPE [udp]	the sender is reset later, and sends in between
  *	reset_test ONE TYPE [udp]	the sender is not reset, but waits (UC, UD)
  *
+ * A receiver that is not reset gets what a sender sends that was (UC, not by UDP, where a packet
+ * with a PSN of before counts as a duplicate).
+ *
+ *	reset_test SENDER UC
+ *
  * TYPE: RC, UC, UD.
  */
 #include <poll.h>
@@ -39,7 +44,7 @@ struct end {
 };
 
 static enum ibv_qp_type type;
-static bool late, both;
+static bool late, sender_is_reset, receiver_is_reset;
 
 static struct ibv_qp *new_qp(struct rc *rc)
 {
@@ -194,8 +199,7 @@ static void expect(struct end *e, int value)
 	struct ibv_wc wc = rc_wait(&e->rc);
 
 	CHECK_EQ(wc.status, IBV_WC_SUCCESS);
-	CHECK_EQ(wc.wr_id, 0);
-	CHECK_EQ(e->rc.buf[LEN - GRH - 1], value);
+	CHECK_EQ(e->rc.buf[wc.wr_id * LEN + LEN - GRH - 1], value);
 }
 
 static void sender(int sock)
@@ -210,18 +214,25 @@ static void sender(int sock)
 	if (late)
 		rc_barrier(sock);
 	send_old(&e);
-	if (both)
+	if (sender_is_reset)
 		reset(&e);
 	rc_barrier(sock);
-	if (both) {
+	if (sender_is_reset) {
 		to_init(&e);
-		to_rts(&e, NEXT_PSN);
+		to_rts(&e, receiver_is_reset ? NEXT_PSN : 0);
 	}
 	rc_barrier(sock);
 	send_one(&e, 100);
 	tell(&e);
 	poll_until_told(&e);
 	close_end(&e);
+}
+
+static void take_old(struct end *e)
+{
+	post_receives(e);
+	for (int i = 0; i < OLD; i++)
+		expect(e, 1 + i);
 }
 
 static void receiver(int sock)
@@ -239,10 +250,14 @@ static void receiver(int sock)
 		rc_barrier(sock);
 	}
 	rc_barrier(sock);
-	if (!late)
-		reset(&e);
-	to_init(&e);
-	to_rts(&e, NEXT_PSN);
+	if (!receiver_is_reset) {
+		take_old(&e);
+	} else {
+		if (!late)
+			reset(&e);
+		to_init(&e);
+		to_rts(&e, NEXT_PSN);
+	}
 	post_receives(&e);
 	rc_barrier(sock);
 	expect(&e, 100);
@@ -257,7 +272,8 @@ int main(int argc, char **argv)
 
 	CHECK(argc > 2);
 	late = !strcmp(argv[1], "LATE");
-	both = strcmp(argv[1], "ONE") != 0;
+	sender_is_reset = strcmp(argv[1], "ONE") != 0;
+	receiver_is_reset = strcmp(argv[1], "SENDER") != 0;
 	type = !strcmp(argv[2], "RC") ? IBV_QPT_RC :
 	       !strcmp(argv[2], "UC") ? IBV_QPT_UC : IBV_QPT_UD;
 	CHECK_EQ(setenv("VERBENA_PROGRESS", "none", 1), 0);

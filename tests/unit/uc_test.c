@@ -131,6 +131,23 @@ static void duplicates_are_dropped(void **state)
 	assert_int_equal(e.num_cqes, 2);
 }
 
+/* A way that repeats nothing brings a PSN of before only from a peer that was reset. */
+static void no_duplicates_come_in_order(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_UC);
+	env_post_recv(&e, 0, 100);
+	env_post_recv(&e, 0, 100);
+	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
+	pkt = env_pkt(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
+	pkt.in_order = true;
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_cqes, 2);
+	assert_int_equal(e.qp.counters.lost_pkts, 0);
+	assert_false(e.qp.resp.cnp_pending);
+}
+
 /* Data that a lost WRITE has written remains; its immediate data is not delivered. */
 static void partial_write(void **state)
 {
@@ -212,6 +229,7 @@ int main(void)
 		cmocka_unit_test(new_message_ends_an_unfinished_one),
 		cmocka_unit_test(any_first_psn_is_taken),
 		cmocka_unit_test(duplicates_are_dropped),
+		cmocka_unit_test(no_duplicates_come_in_order),
 		cmocka_unit_test(partial_write),
 		cmocka_unit_test(faults_of_the_peer_are_dropped),
 		cmocka_unit_test(no_receive_drops_the_message),

@@ -645,6 +645,7 @@ static void receive_packet(void *arg, const struct local_pkt *in)
 	}
 	lock_acquire(&qp->lock);
 	qp->peer.lossy = in->lossy;
+	pkt.in_order = !in->lossy && !tapped_whole();
 	if (fill_path(qp, in->path, in->slot, &pkt)) {
 		if (!in->acks && !in->path)
 			take_word(qp, *now);	/* what ends the QP flushes nothing executed */
