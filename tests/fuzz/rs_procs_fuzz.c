@@ -248,7 +248,8 @@ static void receive_datagrams(int fd)
 		EXPECT(n < DATAGRAMS && !seen[n], "datagram %u", n);
 		seen[n] = true;
 		for (ssize_t i = HEAD; i < len; i++)
-			EXPECT(buf[i] == byte_of((int)n, (uint64_t)i), "datagram %u of %zd", n, len);
+			EXPECT(buf[i] == byte_of((int)n, (uint64_t)i), "datagram %u of %zd", n,
+			       len);
 		episode->got[1] += (uint64_t)len;
 	}
 }
@@ -350,8 +351,9 @@ static void run_episode(unsigned long number)
 	interfere(pid);
 	for (int i = 0; i < 2; i++) {
 		EXPECT(waitpid(pid[i], &status, 0) == pid[i], "waitpid: %m");
-		EXPECT(ended_well(status), "episode %lu, side %d: status 0x%x; blocking %d, endings "
-		       "%d %d, killed %d, %" PRIu64 " of %" PRIu64 ", %" PRIu64 " of %" PRIu64,
+		EXPECT(ended_well(status),
+		       "episode %lu, side %d: status 0x%x; blocking %d, endings %d %d, "
+		       "killed %d, %" PRIu64 " of %" PRIu64 ", %" PRIu64 " of %" PRIu64,
 		       number, i, status, episode->blocking[0], episode->ending[0],
 		       episode->ending[1], episode->killed, episode->got[1], episode->bytes[0],
 		       episode->got[0], episode->bytes[1]);
