@@ -32,7 +32,7 @@
 #define SEG_MAGIC 0x4745534e45425256ull	/* "VRBENSEG" read as little endian */
 
 enum {
-	SEG_LAYOUT = 13,	/* increases with every change of this file */
+	SEG_LAYOUT = 14,	/* increases with every change of this file */
 
 	SEG_PAGE = 64 * 1024,
 	SEG_PEERS = 1024,	/* one lane for each host slot */
@@ -114,7 +114,9 @@ struct seg_qp {
 	uint32_t gen;		/* odd while the rest changes, else even (sequence lock) */
 	uint32_t dest_qpn;
 	uint32_t pdn;
-	uint32_t access;	/* IBV_ACCESS_REMOTE_* */
+	uint16_t access;	/* IBV_ACCESS_REMOTE_*, IBV_ACCESS_FLUSH_* */
+	/* low bits of the first PSN that it expects: tells its connections from each other */
+	uint16_t rq_psn;
 	uint8_t type;		/* enum ibv_qp_type */
 	uint8_t state;		/* enum ibv_qp_state */
 	uint8_t flags;		/* SEG_QP_ESTABLISHED ... SEG_QP_BLOCKED */

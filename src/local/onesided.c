@@ -20,6 +20,9 @@ static inline bool accepts_requests(const struct seg_qp *target, const struct wq
 	if (target->type != wq->type || target->dest_qpn != wq->qpn ||
 	    (wq->type != IBV_QPT_RC && wq->type != IBV_QPT_UC))
 		return false;
+	/* It was reset since, and would not take our packets. UC takes any PSN. */
+	if (wq->type == IBV_QPT_RC && target->rq_psn != (uint16_t)wq->sq_psn)
+		return false;
 	/* In RTR the first request must be a packet, because the QP raises an event for it. */
 	if (target->state != IBV_QPS_RTS && target->state != IBV_QPS_SQD &&
 	    !(target->state == IBV_QPS_RTR && target->flags & SEG_QP_ESTABLISHED))

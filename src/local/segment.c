@@ -160,7 +160,8 @@ static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_
 	full_fence();
 	e->dest_qpn = qp->dest_qpn;
 	e->pdn = qp->pdn;
-	e->access = qp->access;
+	e->access = (uint16_t)qp->access;
+	e->rq_psn = (uint16_t)qp->rq_psn;
 	e->type = qp->type;
 	e->state = qp->state;
 	e->flags = (facts.established ? SEG_QP_ESTABLISHED : 0) |

@@ -8,6 +8,10 @@
  *	reset_test LATE TYPE [udp]	the sender is reset later, and sends in between
  *	reset_test ONE TYPE [udp]	the sender is not reset, but waits (UC, UD)
  *
+ * Nor does a sender that is not reset write to the memory of a connection with other PSNs.
+ *
+ *	reset_test WRITE RC [udp]
+ *
  * A receiver that is not reset gets what a sender sends that was (UC, not by UDP, where a packet
  * with a PSN of before counts as a duplicate).
  *
@@ -30,6 +34,7 @@ enum {
 	GRH = sizeof(struct ibv_grh),
 	SIZE = OLD * LEN,
 	POLLS = 10,
+	OTHER_PSN = 1000,
 	NEXT_PSN = 1,	/* behind the first message, so that PSNs do not tell old from new */
 	TIMEOUT = 14,
 	RETRIES = 7,
@@ -72,6 +77,7 @@ static void to_init(struct end *e)
 {
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT, .port_num = 1, .qkey = QKEY,
+		.qp_access_flags = IBV_ACCESS_REMOTE_WRITE,
 	};
 
 	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
@@ -266,9 +272,48 @@ static void receiver(int sock)
 	close_end(&e);
 }
 
+static enum ibv_wc_status write_value(struct end *e, int value)
+{
+	memset(e->rc.buf, value, LEN);
+	CHECK_EQ(rc_post_send(&e->rc, e->qp, IBV_WR_RDMA_WRITE, LEN, &e->peer, 0), 0);
+	return rc_wait(&e->rc).status;
+}
+
+static void writer(int sock)
+{
+	struct end e = { 0 };
+
+	open_end(&e, sock);
+	CHECK_EQ(write_value(&e, 1), IBV_WC_SUCCESS);
+	tell(&e);
+	poll_until_told(&e);
+	CHECK_EQ(write_value(&e, 2), IBV_WC_RETRY_EXC_ERR);
+	tell(&e);
+	poll_until_told(&e);
+	close_end(&e);
+}
+
+static void target(int sock)
+{
+	struct end e = { 0 };
+
+	open_end(&e, sock);
+	poll_until_told(&e);
+	CHECK_EQ(e.rc.buf[LEN - 1], 1);
+	reset(&e);
+	to_init(&e);
+	to_rts(&e, OTHER_PSN);
+	tell(&e);
+	poll_until_told(&e);
+	CHECK_EQ(e.rc.buf[LEN - 1], 1);
+	tell(&e);
+	close_end(&e);
+}
+
 int main(int argc, char **argv)
 {
 	struct child c;
+	bool writes;
 
 	CHECK(argc > 2);
 	late = !strcmp(argv[1], "LATE");
@@ -278,8 +323,12 @@ int main(int argc, char **argv)
 	       !strcmp(argv[2], "UC") ? IBV_QPT_UC : IBV_QPT_UD;
 	CHECK_EQ(setenv("VERBENA_PROGRESS", "none", 1), 0);
 	CHECK_EQ(setenv("VERBENA_TRANSPORT", argc > 3 ? argv[3] : "local", 1), 0);
-	c = child_fork(receiver);
-	sender(c.sock);
+	writes = !strcmp(argv[1], "WRITE");
+	c = child_fork(writes ? target : receiver);
+	if (writes)
+		writer(c.sock);
+	else
+		sender(c.sock);
 	child_join(&c);
 	return 0;
 }

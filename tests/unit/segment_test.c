@@ -74,7 +74,8 @@ static void change(struct wq_qp *qp)
 {
 	qp->dest_qpn = place_next(&seed) & 0xffffff;
 	qp->pdn = place_next(&seed);
-	qp->access = place_next(&seed);
+	qp->access = place_next(&seed) & 0xffff;
+	qp->rq_psn = place_next(&seed) & 0xffffff;
 	qp->state = place_next(&seed) % 7;
 	qp->max_dest_rd_atomic = place_next(&seed);
 	for (int i = 0; i < 16; i++) {
@@ -97,6 +98,7 @@ static void expect_same(const struct peer_map *map, int i, uint32_t qpn)
 	assert_int_equal(copy.dest_qpn, qp->dest_qpn);
 	assert_int_equal(copy.pdn, qp->pdn);
 	assert_int_equal(copy.access, qp->access);
+	assert_int_equal(copy.rq_psn, qp->rq_psn & 0xffff);
 	assert_int_equal(copy.state, qp->state);
 	assert_int_equal(copy.max_dest_rd_atomic, qp->max_dest_rd_atomic);
 	assert_memory_equal(copy.src_gid, qp->path.src.raw, 16);
