@@ -116,32 +116,22 @@ int ibv_destroy_qp(struct ibv_qp *qp)
 }
 
 /*
- * A request whose ACK has already arrived has succeeded and must not be flushed; and what came for
- * a connection that a reset has ended does not belong to the next, even if the PSNs are the same.
- */
-static bool must_take_arrived(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
-{
-	if (!(mask & IBV_QP_STATE))
-		return false;
-	return attr->qp_state == IBV_QPS_ERR ||
-	       (attr->qp_state == IBV_QPS_RTR && vrb_qp_had_peer(qp));
-}
-
-/*
  * qp->state is the state last set here or asked for by ibv_query_qp(): programs read it without a
  * lock, so nothing else writes it. The current state is in wq.state.
  */
 static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 {
 	int err = attr ? check(qp) : EINVAL;
+	struct vrb_qp *target;
 
 	if (err)
 		return answer(err);
 	if (to_vrb_qp(qp)->config.remote)
 		return answer(vrb_remote_modify(to_vrb_qp(qp), attr, attr_mask));
-	if (must_take_arrived(to_vrb_qp(qp)->config.target, attr, attr_mask))
+	target = to_vrb_qp(qp)->config.target;
+	if (attr_mask & IBV_QP_STATE && vrb_qp_arrived_first(target, attr->qp_state))
 		vrb_poll_arrived();
-	err = vrb_qp_modify(to_vrb_qp(qp)->config.target, attr, attr_mask);
+	err = vrb_qp_modify(target, attr, attr_mask);
 	if (!err && attr_mask & IBV_QP_STATE)
 		qp->state = attr->qp_state;
 	return answer(err);

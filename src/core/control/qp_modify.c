@@ -359,7 +359,7 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	if (c->next == IBV_QPS_RESET) {
 		vrb_word_retract(qp, now);
 		forget(qp);
-		qp->recv.had_peer |= c->cur >= IBV_QPS_RTR;
+		qp->used |= c->cur > IBV_QPS_INIT;
 	}
 	if (c->rd_atomic || c->slots != qp->recv.rd_atomic_slots)
 		replace_rd_atomic(qp, c);
@@ -424,6 +424,16 @@ static struct ibv_qp_attr fitted(const struct ibv_qp_attr *a, int mask)
 	return to;
 }
 
+bool vrb_qp_arrived_first(struct vrb_qp *qp, enum ibv_qp_state next)
+{
+	bool used;
+
+	lock_acquire(&qp->lock);
+	used = qp->used;
+	lock_release(&qp->lock);
+	return next == IBV_QPS_ERR || (next == IBV_QPS_RTR && used);
+}
+
 int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 {
 	struct ibv_qp_attr fit = fitted(attr, mask &= ~ignored(qp->ibv.qp_type));
@@ -439,16 +449,6 @@ int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 		log_warn(LOG_CORE, "QP 0x%x: ibv_modify_qp %s to %s: %s", qp->wq.qpn,
 			 vrb_qp_state_name(c.cur), vrb_qp_state_name(c.next), c.why);
 	return ret;
-}
-
-bool vrb_qp_had_peer(struct vrb_qp *qp)
-{
-	bool had;
-
-	lock_acquire(&qp->lock);
-	had = qp->recv.had_peer;
-	lock_release(&qp->lock);
-	return had;
 }
 
 int vrb_qp_set_rate(struct vrb_qp *qp, uint32_t kbps, uint32_t burst)

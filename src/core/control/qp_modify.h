@@ -17,14 +17,15 @@ struct vrb_qp;
 /* Copies the attributes in the mask; a program need not set others. */
 void vrb_qp_copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int mask);
 
+/*
+ * Must what has arrived be taken before the QP moves to this state? An adapter takes it at once: an
+ * ACK completes its request before ERR can flush it, and packets of the last connection find the QP
+ * before it begins another with the same PSNs. Takes qp->lock.
+ */
+bool vrb_qp_arrived_first(struct vrb_qp *qp, enum ibv_qp_state next);
+
 /* Returns 0, EINVAL or ENOMEM. Takes qp->lock. */
 int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask);
-
-/*
- * Has the QP been reset after it could receive? Then packets of that time may have arrived that
- * nobody has read. Takes qp->lock.
- */
-bool vrb_qp_had_peer(struct vrb_qp *qp);
 
 /*
  * Limits the QP's requests to kbps (0: unlimited), in bursts of `burst` bytes. Returns 0 or EINVAL

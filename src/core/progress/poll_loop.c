@@ -514,10 +514,14 @@ void vrb_poll_arrived(void)
 {
 	uint64_t now = clock_now();
 
-	take_late(now, false);
-	lock_acquire(&vrb.poll_lock);
-	take_main(now, false);
-	lock_release(&vrb.poll_lock);
+	vrb_for_each_rx_queue (r) {
+		lock_acquire(r->lock);
+		if (r == vrb_main_rx_queue)
+			take_main(now, false);
+		else
+			take_all_packets(r, now, false);
+		lock_release(r->lock);
+	}
 }
 
 bool vrb_poll_messages(void)

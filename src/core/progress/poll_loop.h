@@ -54,7 +54,7 @@ void vrb_loopback_end(void);	/* only if begin returned true */
 
 /*
  * Takes what has arrived, by memory and by the wire, up to a bound; a device would have done so
- * before the program's next call. Must hold no lock.
+ * before the program's next call. Waits for threads that are taking some. Must hold no lock.
  */
 void vrb_poll_arrived(void);
 

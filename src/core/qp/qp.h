@@ -142,7 +142,6 @@ struct vrb_qp_recv {
 	struct recv_wqe *srq_wqe;	/* copy of the SRQ entry in use */
 	bool srq_wqe_held;		/* srq_wqe was given back and is taken next */
 	bool strips_vlan;		/* raw packet: moves VLAN tags to the completion */
-	bool had_peer;			/* a connection has ended with a reset */
 	struct reorder_queue *reorder;		/* requests that arrived before a missing one */
 	struct roce_rd_atomic *rd_atomic;
 	struct vrb_tm_message arrival;	/* tag-matching SRQ: the message in progress */
@@ -213,6 +212,7 @@ struct vrb_qp {
 	struct vrb_qp_recv recv;
 	struct vrb_qp_comp comp;
 	struct ibv_qp_attr attr;	/* as set by ibv_modify_qp, for ibv_query_qp */
+	bool used;			/* was reset after it had been in RTR or later */
 	struct vrb_qp_dispatch dispatch;
 	struct vrb_qp_xrc xrc;
 	struct vrb_event_acks acks;
