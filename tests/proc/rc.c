@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "rc.h"
@@ -260,6 +261,20 @@ struct ibv_wc rc_wait(struct rc *rc)
 	} while (n == 0);
 	CHECK(n == 1);
 	return wc;
+}
+
+void rc_poll_until_told(struct rc *rc, int sock)
+{
+	struct ibv_wc wc;
+	char c;
+
+	while (recv(sock, &c, 1, MSG_DONTWAIT) != 1)
+		CHECK_EQ(ibv_poll_cq(rc->cq, 1, &wc), 0);
+}
+
+void rc_tell(int sock)
+{
+	CHECK(write(sock, "t", 1) == 1);
 }
 
 enum ibv_qp_state rc_state(struct ibv_qp *qp)

@@ -94,6 +94,13 @@ int rc_post_fetch_add(struct rc *rc, struct ibv_qp *qp, uint64_t add, const stru
 /* Polls until there is a completion. */
 struct ibv_wc rc_wait(struct rc *rc);
 
+/*
+ * Polls, and finds nothing, until the other end of the socket calls rc_tell(): without a progress
+ * thread nothing else sends a delayed ACK.
+ */
+void rc_poll_until_told(struct rc *rc, int sock);
+void rc_tell(int sock);
+
 enum ibv_qp_state rc_state(struct ibv_qp *qp);
 
 /* Destroys all objects except other QPs of rc_new_qp(); each step must succeed. */

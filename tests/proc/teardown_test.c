@@ -4,7 +4,7 @@
  * must still arrive, with the bytes that the buffer held when they were posted. A peer that never
  * answers must not delay the teardown.
  *
- *	teardown_test DEREG|DESTROY|FAIL|LAST|SILENT [transport]
+ *	teardown_test DEREG|DESTROY|FAIL|LAST|ARRIVED|SILENT [transport]
  *
  *	DEREG	ibv_dereg_mr() after each request
  *	DESTROY	ibv_destroy_qp() after each request
@@ -15,6 +15,8 @@
  *	LAST	a fenced WRITE has left when the READ before it completes, though an ACK of the QP
  *		is delayed: the program may never poll again. Without a progress thread; by wire
  *		only, since a lane delays nothing.
+ *	ARRIVED	a QP is destroyed, another reset, when a SEND has arrived that nobody has taken: an
+ *		adapter has, so it succeeds. Without a progress thread.
  *	SILENT	1,500 QPs whose peer does not exist: deregistered and destroyed at once
  */
 #include <signal.h>
@@ -208,6 +210,68 @@ static void move_to_error(int sock, bool sends)
 	rc_close(&rc);
 }
 
+static void end_qp(struct ibv_qp *qp, bool by_reset)
+{
+	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };
+
+	if (by_reset)
+		CHECK_EQ(ibv_modify_qp(qp, &reset, IBV_QP_STATE), 0);
+	else
+		CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
+static void send_two(struct rc *rc, int sock, const struct rc_addr *peer)
+{
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(rc_post_send(rc, rc->qp, IBV_WR_SEND, 64, peer, i), 0);
+		if (i)
+			rc_barrier(sock);
+		CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+		rc_tell(sock);
+		rc_barrier(sock);
+	}
+	CHECK_EQ(ibv_destroy_qp(rc->qp), 0);
+}
+
+/* The first message sets up the lane. */
+static void take_one(struct rc *rc, int sock, bool by_reset)
+{
+	CHECK_EQ(rc_wait(rc).status, IBV_WC_SUCCESS);
+	rc_poll_until_told(rc, sock);
+	rc_barrier(sock);
+	rc_barrier(sock);
+	end_qp(rc->qp, by_reset);
+	rc_poll_until_told(rc, sock);
+	rc_barrier(sock);
+	if (by_reset)
+		CHECK_EQ(ibv_destroy_qp(rc->qp), 0);
+}
+
+static void end_both(int sock, bool sends)
+{
+	struct ibv_qp *first;
+	struct rc_addr peer;
+	struct rc rc;
+
+	CHECK(setenv("VERBENA_PROGRESS", "none", 1) == 0);
+	/* A process that closes another device first changes where packets arrive. */
+	CHECK(setenv("VERBENA_DEVICES", "lo", 1) == 0);
+	rc_open(&rc, 4096);
+	first = rc.qp;
+	for (int round = 0; round < 2; round++) {
+		rc.qp = rc_new_qp(&rc);
+		for (int i = 0; i < 2 && !sends; i++)
+			rc_post_recv(&rc, rc.qp, i);
+		rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
+		if (sends)
+			send_two(&rc, sock, &peer);
+		else
+			take_one(&rc, sock, round);
+	}
+	rc.qp = first;
+	rc_close(&rc);
+}
+
 static uint64_t payload_sent(const struct rc *rc)
 {
 	char text[32];
@@ -269,6 +333,8 @@ static void run_role(int sock, bool sends, const char *mode)
 		move_to_error(sock, sends);
 	else if (strcmp(mode, "LAST") == 0)
 		post_last(sock, sends);
+	else if (strcmp(mode, "ARRIVED") == 0)
+		end_both(sock, sends);
 	else
 		run(sock, sends, strcmp(mode, "DEREG") == 0);
 }

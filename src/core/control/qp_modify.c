@@ -426,12 +426,13 @@ static struct ibv_qp_attr fitted(const struct ibv_qp_attr *a, int mask)
 
 bool vrb_qp_arrived_first(struct vrb_qp *qp, enum ibv_qp_state next)
 {
-	bool used;
+	bool ret;
 
 	lock_acquire(&qp->lock);
-	used = qp->used;
+	ret = next == IBV_QPS_ERR || (next == IBV_QPS_RTR && qp->used) ||
+	      (next == IBV_QPS_RESET && wq_receives(qp->wq.state));
 	lock_release(&qp->lock);
-	return next == IBV_QPS_ERR || (next == IBV_QPS_RTR && used);
+	return ret;
 }
 
 int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)

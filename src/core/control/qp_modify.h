@@ -19,8 +19,8 @@ void vrb_qp_copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int m
 
 /*
  * Must what has arrived be taken before the QP moves to this state? An adapter takes it at once: an
- * ACK completes its request before ERR can flush it, and packets of the last connection find the QP
- * before it begins another with the same PSNs. Takes qp->lock.
+ * ACK completes its request before ERR can flush it, a request succeeds before RESET, and packets
+ * of the last connection find the QP before it begins another with the same PSNs. Takes qp->lock.
  */
 bool vrb_qp_arrived_first(struct vrb_qp *qp, enum ibv_qp_state next);
 

@@ -252,7 +252,19 @@ const struct vrb_mr_waits vrb_mr_waits = {
 	.copies = drain_copies,
 };
 
+static bool receives(struct vrb_qp *qp)
+{
+	bool ret;
+
+	lock_acquire(&qp->lock);
+	ret = wq_receives(qp->wq.state);
+	lock_release(&qp->lock);
+	return ret;
+}
+
 void vrb_drain_qp(struct vrb_qp *qp)
 {
+	if (receives(qp))
+		vrb_poll_arrived();
 	wait_for(&(struct wait){ 0 }, qp);
 }

@@ -37,7 +37,10 @@ struct vrb_qp;
  */
 extern const struct vrb_mr_waits vrb_mr_waits;
 
-/* Waits for the QP's requests that modify memory or state of the peer, and for its answers. */
+/*
+ * Takes what has arrived for the QP, as an adapter has; waits for its requests that modify memory
+ * or state of the peer, and for its answers.
+ */
 void vrb_drain_qp(struct vrb_qp *qp);
 
 /* Number of times that a QP was checked for a region, for tests. Under vrb.poll_lock. */
