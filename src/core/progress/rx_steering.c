@@ -4,12 +4,15 @@
 
 #include <stdbool.h>
 #include <string.h>
+#include <time.h>
 
 #include "core/base/state.h"
 #include "core/progress/rx_queue.h"
 #include "host/host.h"
+#include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/time.h"
 #include "util/tuning.h"
@@ -17,6 +20,8 @@
 
 enum {
 	SPARE_POSITIONS = 16,	/* members that joined and have not published yet */
+	SETTLE_TRIES = 20,
+	SETTLE_PAUSE_US = 500,
 	INSTALLS = 4,		/* more only if others change, who install then, too */
 };
 
@@ -28,6 +33,7 @@ static struct {
 	uint64_t probed, interval;
 	uint64_t generation;	/* host_generation() before the last probe */
 	unsigned int blocks;	/* host_blocks_taken() that the installed program knows of */
+	bool silent;		/* atomic: the last probe was waited for in vain */
 } steer;
 
 /* Returns the number of group members that the published positions allow. */
@@ -96,6 +102,7 @@ void vrb_steer_probe(void)
 	unsigned int members;
 
 	steer.generation = host_generation(vrb.host);
+	store_relaxed(&steer.silent, false);
 	members = install() + SPARE_POSITIONS;
 	vrb_for_each_rx_queue (r) {
 		for (unsigned int family = 0; family < ARRAY_SIZE(nowhere); family++)
@@ -164,6 +171,37 @@ void vrb_steer_packets_seen(struct vrb_rx_queue *r)
 	publish();
 	if (r != vrb_main_rx_queue)
 		lock_release(&vrb.poll_lock);
+}
+
+static bool is_settled(void)
+{
+	const struct wire *w = vrb_main_rx_queue->wire;
+	const int32_t *at = steer.at[vrb_main_rx_queue - vrb_rx_queues];
+
+	return !w || !host_shared(vrb.host) || load_relaxed(&steer.silent) ||
+	       ((!w->ipv4 || load_relaxed(&at[0]) >= 0) && (!w->ipv6 || load_relaxed(&at[1]) >= 0));
+}
+
+static void pause_settling(void)
+{
+	const struct timespec pause = { .tv_nsec = SETTLE_PAUSE_US * VRB_USEC };
+	int cancel = cancel_off();
+
+	nanosleep(&pause, NULL);
+	cancel_on(cancel);
+}
+
+void vrb_steer_settle(void)
+{
+	for (unsigned int i = 0; unlikely(!is_settled()); i++) {
+		if (i)
+			pause_settling();
+		lock_acquire(&vrb.poll_lock);
+		vrb_rx_queue_poll(vrb_main_rx_queue, clock_now(), false);
+		lock_release(&vrb.poll_lock);
+		if (i == SETTLE_TRIES)
+			store_relaxed(&steer.silent, true);
+	}
 }
 
 void vrb_steer_qp_added(void)

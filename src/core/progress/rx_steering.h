@@ -22,6 +22,13 @@ void vrb_steer_probe(void);
 /* Announces to the other processes that this one leaves. */
 void vrb_steer_stop(void);
 
+/*
+ * Call before peers may send to a QP: waits briefly for the reply to a probe, which no thread may
+ * have read. Until then packets go to any process, and the inbox through which that one passes them
+ * on holds few: lost datagrams are not repeated. Must hold no lock.
+ */
+void vrb_steer_settle(void);
+
 /* Call after adding a QP: its block of numbers may not have been published to the kernel yet. */
 void vrb_steer_qp_added(void);
 
