@@ -32,7 +32,7 @@ static void make_key(void)
 
 void *own_memory(size_t size, void (*forget)(void))
 {
-	struct block *b = calloc(1, sizeof(*b) + size);
+	struct block *b = malloc(sizeof(*b) + size);
 
 	if (!b)
 		return NULL;

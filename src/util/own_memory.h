@@ -18,7 +18,8 @@
 #include <stddef.h>
 
 /*
- * Returns zeroed memory for the calling thread; NULL if memory is exhausted. At the thread's end
+ * Returns memory for the calling thread, not cleared, because most of it may never be used; NULL if
+ * memory is exhausted. At the thread's end
  * forget() is called there, then it is freed. A program's destructors of thread-specific data run
  * in any order: one that comes later may make calls that need such memory, which is allocated anew
  * then. If the process has no pthread key left, the memory is not freed.

@@ -229,14 +229,14 @@
 /*
  * Unit: empty polls before a poll yields; they take about ten times as long as a context switch.
  * Measured against: bench/self poll: an empty poll takes the same within 3 % from 1/4 to 4 x.  Read
- * by: core/progress/poll_idle.c.
+ * by: core/progress/poll_loop.c.
  */
 #define TUNE_POLL_YIELD 256
 
 /*
  * Unit: empty polls for which one counts that reads a socket, as it takes many times as long.
  * Measured against: ib_send_lat by UDP, both ends on one CPU: 130 us with 1, 37 us with 4; on two
- * CPUs the same.  Read by: core/progress/poll_idle.c.
+ * CPUs the same.  Read by: core/progress/poll_loop.c.
  */
 #define TUNE_POLL_YIELD_WIRE 4
 

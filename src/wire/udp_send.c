@@ -40,8 +40,11 @@ static void forget_own(void)
 /* NULL: no memory. */
 static struct batch *own_batch(void)
 {
-	if (unlikely(!own))
-		own = own_memory(sizeof(*own), forget_own);
+	if (likely(own))
+		return own;
+	own = own_memory(sizeof(*own), forget_own);
+	if (own)
+		memset(own, 0, sizeof(*own));
 	return own;
 }
 

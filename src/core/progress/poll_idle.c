@@ -23,35 +23,15 @@
 static struct yield_pause yield_pause;
 
 static __thread struct {
-	unsigned int in_vain;	/* empty polls of this run */
 	uint64_t begin;		/* of the run */
 	struct cpu_share share;
 	struct cpu_contention contention;
 } idle __attribute__((tls_model("initial-exec")));
 
-static void begin_run(bool wire, uint64_t now)
+void vrb_idle_begin(uint64_t now)
 {
-	idle.begin = now;
-	if (wire && cpu_contention_begin(&idle.contention, now))
+	if (cpu_contention_begin(&idle.contention, now))
 		idle.contention.begin = thread_use_now();
-}
-
-bool vrb_idle_polled(bool any, uint64_t now)
-{
-	bool wire = vrb_any_uses_wire();
-
-	if (any) {
-		idle.in_vain = 0;
-		return false;
-	}
-	if (!idle.in_vain)
-		begin_run(wire, now);
-	/* Where polls make system calls, one more matters little. */
-	idle.in_vain += wire ? TUNE_POLL_YIELD_WIRE : 1;
-	if (idle.in_vain < TUNE_POLL_YIELD)
-		return false;
-	idle.in_vain = 0;
-	return true;
 }
 
 /* ---- Yielding ---- */
@@ -139,11 +119,12 @@ static bool sleeps(bool wire, uint64_t now)
 	return cpu_is_contended(&idle.contention, now);
 }
 
-bool vrb_idle_rest(unsigned int shards)
+bool vrb_idle_rest(unsigned int shards, uint64_t begin)
 {
 	bool wire = vrb_any_uses_wire();
 	uint64_t now = clock_now();
 
+	idle.begin = begin;
 	if (sleeps(wire, now)) {
 		sleep_a_moment(shards, now);
 		return true;

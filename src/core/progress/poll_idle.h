@@ -10,13 +10,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* After each poll; any: it found something. True at the end of a run of empty ones. */
-bool vrb_idle_polled(bool any, uint64_t now);
+/* A run of polls begins of which the first found nothing; only where packets come by the wire. */
+void vrb_idle_begin(uint64_t now);
 
 /*
- * After a run: yields the CPU, sleeps until a packet comes or for a moment, or does nothing.
- * Returns true if other threads may have run. shards: of the RX queues to sleep on. Hold no lock.
+ * After a run of empty polls that began then: yields the CPU, sleeps until a packet comes or for a
+ * moment, or does nothing. Returns true if other threads may have run. shards: of the RX queues to
+ * sleep on. Hold no lock.
  */
-bool vrb_idle_rest(unsigned int shards);
+bool vrb_idle_rest(unsigned int shards, uint64_t begin);
 
 #endif

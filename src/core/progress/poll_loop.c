@@ -307,6 +307,34 @@ static bool look_at_wire(uint64_t now, bool local)
 	return found;
 }
 
+/* Empty polls of the thread. */
+static __thread struct {
+	unsigned int polls;
+	uint64_t begin;
+} run __attribute__((tls_model("initial-exec")));
+
+/* After a poll: does it end a run of empty ones? */
+static bool ends_run(bool any, uint64_t now)
+{
+	bool wire = vrb_any_uses_wire();
+
+	if (any) {
+		run.polls = 0;
+		return false;
+	}
+	if (!run.polls) {
+		run.begin = now;
+		if (wire)
+			vrb_idle_begin(now);
+	}
+	/* Where polls make system calls, one more matters little. */
+	run.polls += wire ? TUNE_POLL_YIELD_WIRE : 1;
+	if (run.polls < TUNE_POLL_YIELD)
+		return false;
+	run.polls = 0;
+	return true;
+}
+
 /* The inbox is the progress thread's; without it, packets that are handed over wait here. */
 static void serve_inbox(uint64_t now)
 {
@@ -444,11 +472,11 @@ bool vrb_poll_once(unsigned int shards)
 	thread_handoff();
 	now = clock_now();
 	any = look(shards, now);
-	if (likely(!vrb_idle_polled(any, now)))
+	if (likely(!ends_run(any, now)))
 		return any;
 	if (unlikely(!has_thread))
 		serve_inbox(now);
-	return vrb_idle_rest(shards) && look(shards, clock_now());
+	return vrb_idle_rest(shards, run.begin) && look(shards, clock_now());
 }
 
 bool vrb_loopback_begin(void)

@@ -57,6 +57,8 @@ static struct scratch *scratch(void)
 	if (likely(own))
 		return own;
 	own = own_memory(sizeof(*own), vrb_raw_send_forget);
+	if (own)
+		own->n = own->pins = own->used = 0;
 	return own;
 }
 

@@ -35,8 +35,14 @@ static void clear(struct vrb_tx_batch *b)
 
 struct vrb_tx_batch *vrb_tx_batch_new(void)
 {
-	vrb_tx_batch_mine = own_memory(sizeof(*vrb_tx_batch_mine), vrb_tx_batch_forget);
-	return vrb_tx_batch_mine;
+	struct vrb_tx_batch *b = own_memory(sizeof(*b), vrb_tx_batch_forget);
+
+	if (b) {
+		clear(b);
+		b->front = (struct roce_icrc_front){ 0 };
+	}
+	vrb_tx_batch_mine = b;
+	return b;
 }
 
 void vrb_tx_batch_forget(void)
