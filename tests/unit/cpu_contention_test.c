@@ -96,22 +96,23 @@ static void a_program_that_sleeps_itself_goes_on(void **state)
 }
 
 /* They may spin for a lock that the poller holds. */
-static void own_threads_on_the_cpu_do_not_count(void **state)
+static void it_goes_on_if_own_threads_run(void **state)
 {
 	struct poller p = poller();
 
 	for (int i = 0; i < 1000; i++)
-		assert_false(run(&p, (struct meanwhile){ .off = SLICE, .others = SLICE }));
-	assert_true(run(&p, (struct meanwhile){ .off = SLICE, .others = SLICE / 3 }));
+		assert_false(run(&p, (struct meanwhile){ .off = SLICE, .others = SLICE / 4 }));
+	assert_true(run(&p, (struct meanwhile){ .off = SLICE, .others = SLICE / 16 }));
 }
 
-static void a_long_wait_counts_at_once(void **state)
+static void a_long_yield_counts_at_once(void **state)
 {
 	struct poller p = poller();
 
-	cpu_contention_waited(&p.contention, LIMIT_CPU_LOST - 1, p.now);
+	cpu_contention_yielded(&p.contention, LIMIT_CPU_LOST - 1, 0, p.now);
+	cpu_contention_yielded(&p.contention, SLICE, SLICE / 4, p.now);
 	assert_false(cpu_is_contended(&p.contention, p.now));
-	cpu_contention_waited(&p.contention, LIMIT_CPU_LOST, p.now);
+	cpu_contention_yielded(&p.contention, LIMIT_CPU_LOST, 0, p.now);
 	assert_true(cpu_is_contended(&p.contention, p.now));
 }
 
@@ -123,8 +124,8 @@ int main(void)
 		cmocka_unit_test(two_losses_far_apart_do_not_count),
 		cmocka_unit_test(a_program_that_works_between_polls_goes_on),
 		cmocka_unit_test(a_program_that_sleeps_itself_goes_on),
-		cmocka_unit_test(own_threads_on_the_cpu_do_not_count),
-		cmocka_unit_test(a_long_wait_counts_at_once),
+		cmocka_unit_test(it_goes_on_if_own_threads_run),
+		cmocka_unit_test(a_long_yield_counts_at_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

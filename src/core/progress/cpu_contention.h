@@ -49,9 +49,15 @@ static inline bool cpu_contention_ran(struct cpu_contention *c, uint64_t begin, 
 	return c->measured;
 }
 
+/* The other threads of the process hardly ran: they do not wait for a lock that this one holds. */
+static inline bool cpu_others_rest(uint64_t took, uint64_t used)
+{
+	return used < took / 8;
+}
+
 /*
- * What the thread did in that run: it did not sleep, was without its CPU all the same, and so were
- * the process's other threads, which may spin for a lock that it holds (cpu_share.h).
+ * What the thread did in that run: it did not sleep, and was without its CPU all the same, because
+ * of other programs.
  */
 static inline void cpu_contention_used(struct cpu_contention *c, uint64_t begin, uint64_t end,
 				       struct thread_use use)
@@ -59,14 +65,15 @@ static inline void cpu_contention_used(struct cpu_contention *c, uint64_t begin,
 	uint64_t lost = time_since(use.cpu - c->begin.cpu, time_since(begin, end));
 
 	if (use.sleeps == c->begin.sleeps && lost >= LIMIT_CPU_LOST &&
-	    use.others - c->begin.others < lost / 2)
+	    cpu_others_rest(time_since(begin, end), use.others - c->begin.others))
 		cpu_contention_lost(c, end);
 }
 
-/* After a yield that took so long, of others, or a sleep that ended so much too late. */
-static inline void cpu_contention_waited(struct cpu_contention *c, uint64_t late, uint64_t now)
+/* After a yield that took so long, and the process's other threads that much of it. */
+static inline void cpu_contention_yielded(struct cpu_contention *c, uint64_t took, uint64_t used,
+					  uint64_t now)
 {
-	if (late >= LIMIT_CPU_LOST)
+	if (took >= LIMIT_CPU_LOST && cpu_others_rest(took, used))
 		cpu_contention_lost(c, now);
 }
 

@@ -47,8 +47,8 @@ static uint64_t yield_cpu(uint64_t now)
 	took = time_since(now, end);
 	if (measures)
 		own = clock_process() - own;
-	if (measures && own < took / 2)
-		cpu_contention_waited(&idle.contention, took, end);
+	if (measures)
+		cpu_contention_yielded(&idle.contention, took, own, end);
 	yield_pause_yielded(&yield_pause, now, end, own);
 	return end;
 }
@@ -94,19 +94,16 @@ static unsigned int fill(struct pollfd *pfd, unsigned int shards)
  * Until a packet comes or the time has passed. What comes by lanes waits for that: its senders take
  * the thread for one that polls.
  */
-static void sleep_a_moment(unsigned int shards, uint64_t now)
+static void sleep_a_moment(unsigned int shards)
 {
 	const struct timespec limit = { .tv_nsec = TUNE_POLL_SLEEP };
 	struct pollfd pfd[WIRE_FDS * (1 + VRB_RX_QUEUES)];
 	unsigned int n = fill(pfd, shards);
 	int before = errno, cancel = cancel_off();
-	uint64_t end;
 
 	poll_fds(pfd, n, &limit);
 	cancel_on(cancel);
 	errno = before;
-	end = clock_now();
-	cpu_contention_waited(&idle.contention, time_since(now + TUNE_POLL_SLEEP, end), end);
 }
 
 /* A thread sleeps only if a packet can wake it up: lanes wake nobody. */
@@ -126,7 +123,7 @@ bool vrb_idle_rest(unsigned int shards, uint64_t begin)
 
 	idle.begin = begin;
 	if (sleeps(wire, now)) {
-		sleep_a_moment(shards, now);
+		sleep_a_moment(shards);
 		return true;
 	}
 	if (yield_is_paused(&yield_pause, now))
