@@ -15,13 +15,13 @@ enum { PAST = 1000, NOW = 5000 };
 static unsigned int fires;
 static bool out_of_memory;
 
-void *__real_calloc(size_t n, size_t size);
-void *__wrap_calloc(size_t n, size_t size);
+void *__real_malloc(size_t size);
+void *__wrap_malloc(size_t size);
 
-/* Replaces the library's calloc(); see meson.build. */
-void *__wrap_calloc(size_t n, size_t size)
+/* Replaces the library's malloc(); see meson.build. */
+void *__wrap_malloc(size_t size)
 {
-	return out_of_memory ? NULL : __real_calloc(n, size);
+	return out_of_memory ? NULL : __real_malloc(size);
 }
 
 static void fire(struct object_timer *d, struct expiry *e)
