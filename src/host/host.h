@@ -176,12 +176,13 @@ size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap);
 size_t host_steer_slots(struct host *h, struct net_steer *map, size_t cap);
 
 /*
- * Forwards a packet that arrived here to the process that owns the QP number. Returns 0; ENOENT if
- * no other live process of this network namespace owns it; EAGAIN if the owner's inbox is full (the
- * packet is lost, as on a network); EMSGSIZE.
+ * Forwards a packet that arrived here to the process that owns the QP number. Tries so often, at
+ * intervals of LIMIT_INBOX_FULL_NS, while the owner's inbox is full; after that only once until it
+ * has had room again. Returns 0; ENOENT if no other live process of this network namespace owns the
+ * number; EAGAIN if the inbox is full (the packet is lost, as on a network); EMSGSIZE.
  */
 int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const void *data,
-	      size_t len);
+	      size_t len, unsigned int tries);
 
 /*
  * Forwards a MAD that arrived here, or was sent here, to the process in a slot; incarnation 0: any.

@@ -195,16 +195,15 @@ static int send_once(struct host *h, int slot, struct outgoing *l)
 }
 
 /* Waits briefly if the inbox is full, but only once until it has had room again. */
-static int send_with_retries(struct host *h, int slot, struct outgoing *l)
+static int send_with_retries(struct host *h, int slot, struct outgoing *l, unsigned int tries)
 {
 	const struct timespec pause = { .tv_nsec = LIMIT_INBOX_FULL_NS };
 	int err = send_once(h, slot, l);
-	int tries;
 
 	if (err == EAGAIN && !mark_deaf(h, slot, true)) {
 		int cancel = cancel_off();
 
-		for (tries = 0; tries < LIMIT_INBOX_FULL_TRIES && err == EAGAIN; tries++) {
+		for (; tries && err == EAGAIN; tries--) {
 			nanosleep(&pause, NULL);
 			err = send_once(h, slot, l);
 		}
@@ -216,7 +215,7 @@ static int send_with_retries(struct host *h, int slot, struct outgoing *l)
 }
 
 int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const void *data,
-	      size_t len)
+	      size_t len, unsigned int tries)
 {
 	struct host_peer peer;
 	struct outgoing l;
@@ -235,7 +234,7 @@ int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const v
 	outgoing_init(&l, KIND_PACKET);
 	outgoing_add(&l, data, len);
 	pack_path(&l.head, path);
-	return send_with_retries(h, slot, &l);
+	return send_with_retries(h, slot, &l, tries);
 }
 
 int host_hand_mad(struct host *h, int slot, uint64_t incarnation, const struct net_path *path,
@@ -269,7 +268,7 @@ int host_send_message(struct host *h, int slot, uint64_t incarnation, const stru
 	outgoing_init(&l, KIND_MESSAGE);
 	for (unsigned int i = 0; i < n; i++)
 		outgoing_add(&l, part[i].iov_base, part[i].iov_len);
-	return send_with_retries(h, slot, &l);
+	return send_with_retries(h, slot, &l, LIMIT_INBOX_FULL_TRIES);
 }
 
 int host_ring(struct host *h, int slot, uint64_t incarnation)

@@ -296,7 +296,8 @@
 
 /*
  * Unit: rounds of each socket, and of lanes, before a deadline counts as missed.  Reason: endless
- * input must not keep timers from expiring.  Read by: core/progress/poll_loop.c.
+ * input must not keep timers from expiring.  Read by: core/progress/poll_loop.c,
+ * core/progress/rx_queue.c.
  */
 #define LIMIT_POLL_LATE_ROUNDS 64
 
@@ -678,7 +679,7 @@
 
 /*
  * Unit: tries with a full inbox.  Reason: it holds few datagrams (net.unix.max_dgram_qlen, often
- * 10).  Read by: host/inbox.c.
+ * 10).  Read by: core/rx/demux.c, host/inbox.c.
  */
 #define LIMIT_INBOX_FULL_TRIES 20
 
@@ -687,6 +688,12 @@
  * inbox.  Read by: host/inbox.c.
  */
 #define LIMIT_INBOX_FULL_NS 50000
+
+/*
+ * Unit: tries with a full inbox, of a packet that nobody may send again.  Reason: a second in all,
+ * longer than a running process waits for a CPU.  Read by: core/rx/demux.c, core/xrc/delegation.c.
+ */
+#define LIMIT_INBOX_LAST_TRIES 20000
 
 /*
  * Unit: file descriptors.  Reason: each local peer's doorbell takes one; half of those that

@@ -6,17 +6,21 @@
 #include <errno.h>
 #include <limits.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/un.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host_env.h"
 #include "place.h"
 #include "util/compiler.h"
+#include "util/time.h"
+#include "util/tuning.h"
 
 static void packets_arrive_whole(void **state)
 {
@@ -32,17 +36,17 @@ static void packets_arrive_whole(void **state)
 	assert_int_equal(host_qpn_alloc(b, 0, &qpn), 0);
 	assert_int_equal(host_qpn_alloc(a, 0, &mine), 0);
 	for (i = 0; i < ARRAY_SIZE(lens); i++) {
-		assert_int_equal(host_hand(a, qpn, &some_path, packet, lens[i]), 0);
+		assert_int_equal(host_hand(a, qpn, &some_path, packet, lens[i], 1), 0);
 		assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_PACKET);
 		assert_int_equal(len, lens[i]);
 		assert_memory_equal(buf, packet, len);
 		assert_memory_equal(&path, &some_path, sizeof(path));
 	}
 	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_NOTHING);
-	assert_int_equal(host_hand(a, qpn, &some_path, packet, sizeof(packet)), EMSGSIZE);
-	assert_int_equal(host_hand(a, mine, &some_path, packet, 1), ENOENT);
+	assert_int_equal(host_hand(a, qpn, &some_path, packet, sizeof(packet), 1), EMSGSIZE);
+	assert_int_equal(host_hand(a, mine, &some_path, packet, 1, 1), ENOENT);
 	host_leave(b);
-	assert_int_equal(host_hand(a, qpn, &some_path, packet, 1), ENOENT);
+	assert_int_equal(host_hand(a, qpn, &some_path, packet, 1, 1), ENOENT);
 	host_leave(a);
 }
 
@@ -58,16 +62,49 @@ static void a_full_inbox_is_an_error_and_does_not_block(void **state)
 
 	assert_int_equal(host_qpn_alloc(b, 0, &qpn), 0);
 	while (!err && sent < 100000) {
-		err = host_hand(a, qpn, &some_path, buf, 100);
+		err = host_hand(a, qpn, &some_path, buf, 100, 1);
 		sent += !err;
 	}
 	assert_int_equal(err, EAGAIN);
-	assert_int_equal(host_hand(a, qpn, &some_path, buf, 100), EAGAIN);
+	assert_int_equal(host_hand(a, qpn, &some_path, buf, 100, 1), EAGAIN);
 	assert_int_equal(host_ring(a, host_slot(b), host_incarnation(b)), 0);
 	while (host_inbox_recv(b, &path, buf, &len) != HOST_NOTHING)
 		got++;
 	assert_int_equal(got, sent);
-	assert_int_equal(host_hand(a, qpn, &some_path, buf, 100), 0);
+	assert_int_equal(host_hand(a, qpn, &some_path, buf, 100, 1), 0);
+	host_leave(a);
+	host_leave(b);
+}
+
+/* Empties it, but not at once. */
+static void *empty_late(void *arg)
+{
+	const struct timespec wait = { .tv_nsec = 20 * VRB_MSEC };
+	static uint8_t buf[HOST_PACKET_MAX];
+	struct net_path path;
+	size_t len;
+
+	nanosleep(&wait, NULL);
+	while (host_inbox_recv(arg, &path, buf, &len) != HOST_NOTHING)
+		;
+	return NULL;
+}
+
+/* One that was read lately. */
+static void a_last_packet_waits_for_room(void **state)
+{
+	struct host *a = join(), *b = join();
+	static uint8_t buf[HOST_PACKET_MAX];
+	struct host_keepalive p = { .to = host_incarnation(b) };
+	pthread_t reader;
+	uint32_t qpn;
+
+	assert_int_equal(host_qpn_alloc(b, 0, &qpn), 0);
+	while (host_send_keepalive(a, host_slot(b), &p) == 0)
+		;
+	assert_int_equal(pthread_create(&reader, NULL, empty_late, b), 0);
+	assert_int_equal(host_hand(a, qpn, &some_path, buf, 100, LIMIT_INBOX_LAST_TRIES), 0);
+	assert_int_equal(pthread_join(reader, NULL), 0);
 	host_leave(a);
 	host_leave(b);
 }
@@ -110,7 +147,7 @@ static void batches_are_whole_and_in_order(void **state)
 	assert_int_equal(host_qpn_alloc(b, 0, &qpn), 0);
 	for (unsigned int i = 0; i < HOST_INBOX_BATCH + 2; i++) {
 		packet[0] = (uint8_t)i;
-		assert_int_equal(host_hand(a, qpn, &some_path, packet, 100 * i + 1), 0);
+		assert_int_equal(host_hand(a, qpn, &some_path, packet, 100 * i + 1, 1), 0);
 	}
 	assert_int_equal(host_ring(a, host_slot(b), host_incarnation(b)), 0);
 	assert_int_equal(host_inbox_recv_batch(b, m, HOST_INBOX_BATCH), HOST_INBOX_BATCH);
@@ -236,6 +273,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		IN_DIR(packets_arrive_whole),
 		IN_DIR(a_full_inbox_is_an_error_and_does_not_block),
+		IN_DIR(a_last_packet_waits_for_room),
 		IN_DIR(a_bell_needs_no_name),
 		IN_DIR(batches_are_whole_and_in_order),
 		IN_DIR(messages_arrive_whole_and_in_order),

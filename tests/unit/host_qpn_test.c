@@ -183,7 +183,7 @@ static void a_number_with_its_own_block_can_be_taken_over(void **state)
 	host_qpn_free(a, qpn);
 	assert_int_equal(host_owner(a, qpn), host_slot(b));
 	assert_int_equal(host_owner(b, qpn), host_slot(b));
-	assert_int_equal(host_hand(c, qpn, &some_path, buf, 8), 0);
+	assert_int_equal(host_hand(c, qpn, &some_path, buf, 8, 1), 0);
 	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_PACKET);
 	/* and back, before the first owner has released it */
 	assert_int_equal(host_qpn_take(a, qpn, host_slot(b)), 0);

@@ -53,7 +53,7 @@ static void exercise(struct host *h)
 	for (i = 0; i < 64; i++) {
 		qpn = (uint32_t)i * 262143;
 		host_owner(h, qpn);
-		host_hand(h, qpn, &path, "x", 1);
+		host_hand(h, qpn, &path, "x", 1, 1);
 		host_peer(h, i * 17, &peer);
 		host_ring(h, i * 17, 1);
 	}

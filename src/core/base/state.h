@@ -58,6 +58,7 @@ struct vrb_process {
 	struct host *host;
 	struct local *local; /* NULL: no shared-memory transport */
 	bool ecn;            /* VERBENA_ECN */
+	bool leaves;         /* atomic: it ends, and what it receives now is for other processes */
 	struct wire *wire;   /* NULL if the UDP port could not be bound */
 	struct progress *progress;
 	struct timers *timers;

@@ -81,19 +81,6 @@ static bool take_lanes(uint64_t now, bool poller)
  */
 static uint64_t inbox_busy_until;	/* vrb.poll_lock */
 
-static void take_all_packets(struct vrb_rx_queue *r, uint64_t now, bool poller)
-{
-	int fds[WIRE_FDS];
-	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
-
-	for (unsigned int i = 0; i < n; i++) {
-		wire_look(r->wire, fds[i], false);
-		for (unsigned int k = 0;
-		     k < LIMIT_POLL_LATE_ROUNDS && vrb_rx_queue_poll(r, now, poller); k++)
-			;
-	}
-}
-
 /*
  * Answers keepalives: the sender has transmitted before and got no reply. Must hold vrb.poll_lock.
  */
@@ -101,7 +88,7 @@ static void reply_to_keepalives(uint64_t now)
 {
 	if (likely(!vrb_keepalive_asked()))
 		return;
-	take_all_packets(vrb_main_rx_queue, now, false);
+	vrb_rx_queue_take_all(vrb_main_rx_queue, now, false);
 	vrb_tx_flush(vrb_main_rx_queue, now);
 	vrb_keepalive_reply();
 	vrb_steer_doubt(now);
@@ -191,7 +178,7 @@ static void take_late(uint64_t now, bool poller)
 	vrb_for_each_rx_queue (r) {
 		if (r == vrb_main_rx_queue || !lock_try(r->lock))
 			continue;
-		take_all_packets(r, now, poller);
+		vrb_rx_queue_take_all(r, now, poller);
 		lock_release(r->lock);
 	}
 }
@@ -211,7 +198,7 @@ static void take_main(uint64_t now, bool poller)
 {
 	empty_lanes(now, poller);
 	take_inbox(now);
-	take_all_packets(vrb_main_rx_queue, now, poller);
+	vrb_rx_queue_take_all(vrb_main_rx_queue, now, poller);
 }
 
 /* Must hold vrb.poll_lock. */
@@ -547,7 +534,7 @@ void vrb_poll_arrived(void)
 		if (r == vrb_main_rx_queue)
 			take_main(now, false);
 		else
-			take_all_packets(r, now, false);
+			vrb_rx_queue_take_all(r, now, false);
 		lock_release(r->lock);
 	}
 }
@@ -635,6 +622,7 @@ int vrb_progress_start(void)
 	int ret = inbox < 0 ? 0 : progress_watch(vrb.progress, inbox, PROGRESS_OWN, on_inbox, NULL);
 
 	has_thread = config_get()->progress_thread;
+	store_relaxed(&vrb.leaves, false);
 	if (!ret)
 		ret = vrb_gsi_start();
 	if (!ret)
@@ -650,9 +638,10 @@ int vrb_progress_start(void)
  */
 static void empty_sockets(void)
 {
+	store_relaxed(&vrb.leaves, true);
 	vrb_for_each_rx_queue (r) {
 		lock_acquire(r->lock);
-		take_all_packets(r, clock_now(), false);
+		vrb_rx_queue_take_all(r, clock_now(), false);
 		lock_release(r->lock);
 	}
 }
@@ -663,10 +652,11 @@ static void empty_sockets(void)
  */
 static __attribute__((destructor)) void empty_at_exit(void)
 {
+	store_relaxed(&vrb.leaves, true);
 	vrb_for_each_rx_queue (r) {
 		if (!lock_try_at_exit(r->lock))
 			continue;
-		take_all_packets(r, clock_now(), false);
+		vrb_rx_queue_take_all(r, clock_now(), false);
 		lock_release(r->lock);
 	}
 }

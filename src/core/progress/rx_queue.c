@@ -136,6 +136,19 @@ unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller
 	return sum;
 }
 
+void vrb_rx_queue_take_all(struct vrb_rx_queue *r, uint64_t now, bool poller)
+{
+	int fds[WIRE_FDS];
+	unsigned int n = r->wire ? wire_fds(r->wire, fds) : 0;
+
+	for (unsigned int i = 0; i < n; i++) {
+		wire_look(r->wire, fds[i], false);
+		for (unsigned int k = 0;
+		     k < LIMIT_POLL_LATE_ROUNDS && vrb_rx_queue_poll(r, now, poller); k++)
+			;
+	}
+}
+
 struct served {
 	unsigned int packets;		/* received and sent; many are a stream */
 	bool any;			/* some were received */

@@ -14,6 +14,9 @@
  */
 unsigned int vrb_rx_queue_poll(struct vrb_rx_queue *r, uint64_t now, bool poller);
 
+/* The same for all packets that have arrived, unless they do not end. */
+void vrb_rx_queue_take_all(struct vrb_rx_queue *r, uint64_t now, bool poller);
+
 /* atomic hint: until then pollers read the sockets though no QP expects packets from the wire */
 extern uint64_t vrb_wire_busy_until;
 

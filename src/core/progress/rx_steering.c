@@ -169,8 +169,11 @@ void vrb_steer_packets_seen(struct vrb_rx_queue *r)
 	udp_position(r->wire, at);
 	set_at(r, at);
 	publish();
-	if (r != vrb_main_rx_queue)
-		lock_release(&vrb.poll_lock);
+	if (r == vrb_main_rx_queue)
+		return;
+	/* This queue now receives its QPs' packets; those before them went to the main one. */
+	vrb_rx_queue_take_all(vrb_main_rx_queue, clock_now(), false);
+	lock_release(&vrb.poll_lock);
 }
 
 static bool is_settled(void)

@@ -29,6 +29,7 @@
 #include "roce/message.h"
 #include "roce/opcode.h"
 #include "util/atomic.h"
+#include "util/tuning.h"
 #include "wire/wire.h"
 
 enum { MIN_PACKET = 12 + ROCE_ICRC_LEN };
@@ -229,7 +230,10 @@ static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_
 static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t len,
 		      struct vrb_rx_queue *r)
 {
-	switch (host_hand(vrb.host, pkt->bth.dest_qpn, &pkt->path, data, len)) {
+	unsigned int tries = load_relaxed(&vrb.leaves) ? LIMIT_INBOX_LAST_TRIES :
+							 LIMIT_INBOX_FULL_TRIES;
+
+	switch (host_hand(vrb.host, pkt->bth.dest_qpn, &pkt->path, data, len, tries)) {
 	case 0:
 		count(&r->stats.handed, 1);
 		break;

@@ -28,6 +28,7 @@
 #include "roce/opcode.h"
 #include "run/log.h"
 #include "util/compiler.h"
+#include "util/tuning.h"
 
 enum {
 	PARKED_MAX = 256,	/* as many packets as one of our requesters has under way */
@@ -464,10 +465,11 @@ static bool admit(struct vrb_qp *qp, const struct roce_pkt *pkt)
 	return true;
 }
 
+/* To the new home. */
 static void hand_on(const struct vrb_qp *qp, const struct net_path *path, const uint8_t *data,
 		    size_t len)
 {
-	host_hand(vrb.host, qp->wq.qpn, path, data, len);
+	host_hand(vrb.host, qp->wq.qpn, path, data, len, LIMIT_INBOX_LAST_TRIES);
 }
 
 /*
