@@ -88,7 +88,8 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
 /*
  * Probe long before the ack timeout, which is set for the worst network: after a few round trips
  * without an answer, a few packets are worth sending. But never probe earlier, whatever the
- * timeout: needless probes fill the queue that makes round trips long.
+ * timeout: needless probes fill the queue that makes round trips long. A QP without an ack timeout
+ * probes as well: it waits for ever, but not for what is lost.
  */
 static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 {
@@ -98,10 +99,7 @@ static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 
 	wait = max(min(wait, ack_timeout(qp) / TUNE_PROBE_PART), least);
 	at = time_after(time_after(now, wait), pull_time(qp));
-	if (qp->wq->timeout && at < qp->retry.ack_deadline)
-		qp->retry.probe_at = at;
-	else
-		qp->retry.probe_at = VRB_NEVER;
+	qp->retry.probe_at = at < qp->retry.ack_deadline ? at : VRB_NEVER;
 }
 
 static void start_timers(struct roce_qp *qp, uint64_t now)

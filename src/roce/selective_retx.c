@@ -13,8 +13,7 @@
  *					was lost
  *	ACK of more			repaired, and the peer keeps packets after a gap
  *
- * A probe (retry.c) finds lost packets of a run, since a gap gets one NAK. A QP without an ack
- * timeout has no probes: it always goes back N.
+ * A probe (retry.c) finds lost packets of a run, since a gap gets one NAK.
  */
 #include "roce/parts.h"
 #include "roce/psn.h"
@@ -59,7 +58,7 @@ void roce_selective_retx_begin(struct roce_qp *qp)
 	if (length(&at.retx) && una == at.retx.end)
 		n = min(TUNE_RETX_GROWTH * length(&at.retx), (uint32_t)TUNE_RETX_RUN_MAX);
 	roce_requester_rewind(qp);
-	if (!qp->wq->timeout || at.goes_back || again || at.psn != at.high || at.halted)
+	if (at.goes_back || again || at.psn != at.high || at.halted)
 		return;
 	n = without_response(qp, min(n, psn_add(at.high, 0 - una)));
 	if (!n)

@@ -284,8 +284,8 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 
 /*
  * Without a wire, a packet can only go to a peer on this host. A peer missing at the first lookup
- * gets until the second one before packets are dropped; a QP without an ack timeout never
- * retransmits, so its packets always wait.
+ * gets until the second one before packets are dropped; those of a QP without an ack timeout always
+ * wait.
  */
 static bool wait_reliable(struct vrb_qp *qp, uint64_t now)
 {
@@ -302,7 +302,7 @@ static bool wait_reliable(struct vrb_qp *qp, uint64_t now)
 
 /*
  * The peer has sent something, so it can be reached soon: it may still have to clear its lane of a
- * dead process that had our slot. Without an ack timeout it would not ask again.
+ * dead process that had our slot.
  */
 static bool wait_to_answer(struct vrb_qp *qp, uint64_t now)
 {
