@@ -14,7 +14,7 @@
 #include "place.h"
 #include "run/clock.h"
 
-enum { PEER_QPN = 0x123400, TIMEOUTS = 50 };
+enum { PEER_QPN = 0x123400, TIMEOUT = 14, TIMEOUTS = 50 };
 
 static const struct wq_ops no_ops;
 static char dir[64];
@@ -38,6 +38,7 @@ static int set_up(void **state)
 	qp->wq.state = IBV_QPS_RTS;
 	qp->wq.dest_qpn = PEER_QPN;
 	qp->peer.process = &peer;
+	qp->wq.timeout = TIMEOUT;
 	table[PEER_QPN % SEG_QPS] = (struct seg_qp){
 		.qpn = PEER_QPN, .dest_qpn = qp->wq.qpn, .state = IBV_QPS_RTS,
 	};
@@ -95,6 +96,16 @@ static void a_consumed_request_is_probed_and_times_out(void **state)
 	assert_false(probe_deferred());
 	assert_true(timeout_deferred());
 	assert_false(timeout_deferred());
+}
+
+/* So that faults by rules are the same in each run. */
+static void without_an_ack_timeout_nothing_is_probed(void **state)
+{
+	qp->wq.timeout = 0;
+	send_one(IBV_WR_SEND);
+	peer_consumes();
+	for (int i = 0; i < TIMEOUTS; i++)
+		assert_true(probe_deferred());
 }
 
 static void no_timeout_counts_while_answers_wait_for_room(void **state)
@@ -181,6 +192,8 @@ int main(void)
 						tear_down),
 		cmocka_unit_test_setup_teardown(
 			a_consumed_request_is_probed_and_times_out, set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			without_an_ack_timeout_nothing_is_probed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_timeout_counts_while_answers_wait_for_room,
 						set_up, tear_down),
 		cmocka_unit_test_setup_teardown(a_flush_is_probed_and_never_times_out, set_up,
