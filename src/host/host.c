@@ -619,6 +619,16 @@ void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_stee
 	lock_release(&h->lock);
 }
 
+bool host_steer_begin(struct host *h)
+{
+	return h->shared && table_steer_lock(&h->table);
+}
+
+void host_steer_end(struct host *h)
+{
+	table_steer_unlock(&h->table);
+}
+
 /* True if the process shares this one's port. */
 static bool in_group(const struct host_peer *self, const struct host_peer *peer)
 {

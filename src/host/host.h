@@ -166,6 +166,14 @@ unsigned int host_reap(struct host *h);
 void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_steer *steer);
 
 /*
+ * Between these calls no other process builds and installs a steering program for its port, so that
+ * none of the programs is older than what their builders have published before. Waits; false: a
+ * process that has begun does not end, because it is stopped, and the caller goes on all the same.
+ */
+bool host_steer_begin(struct host *h);
+void host_steer_end(struct host *h);
+
+/*
  * Stores the blocks of all processes that share this one's UDP port and network namespace, in
  * ascending order; the first is block 0. Returns their number, at most cap. This and the next: one
  * thread at a time.
@@ -251,6 +259,17 @@ struct host_keepalive {
 };
 int host_send_keepalive(struct host *h, int slot, struct host_keepalive *p);
 
+/*
+ * Tells the process in a slot that one of its sockets has moved in the reuseport group of its port,
+ * or is about to: one that leaves knows first (core/progress/rx_steering.h). Does not wait. Returns
+ * 0, ENOENT if there is no such process, or EAGAIN if its inbox is full.
+ */
+struct host_move {
+	uint32_t family;	/* 0: IPv4, 1: IPv6 */
+	int32_t from, to;	/* positions */
+};
+int host_send_move(struct host *h, int slot, const struct host_move *m);
+
 /* Readable when a packet or doorbell is pending; -1 in private mode. Non-blocking. */
 int host_inbox_fd(const struct host *h);
 
@@ -263,6 +282,7 @@ enum host_msg {
 	/* buf: a struct host_keepalive, for this process or an earlier one in its slot */
 	HOST_KEEPALIVE,
 	HOST_MESSAGE,		/* *len and buf: as passed to host_send_message() */
+	HOST_MOVE,		/* buf: a struct host_move with any values */
 	HOST_GARBAGE,		/* an invalid message; continue */
 };
 

@@ -31,6 +31,7 @@ enum {
 	KIND_MESSAGE = 3,
 	KIND_MAD = 4,
 	KIND_KEEPALIVE = 5,
+	KIND_MOVE = 6,
 	INBOX_BUFFER = 4 << 20,
 };
 
@@ -330,6 +331,18 @@ int host_send_keepalive(struct host *h, int slot, struct host_keepalive *p)
 	return send_once(h, slot, &l);
 }
 
+int host_send_move(struct host *h, int slot, const struct host_move *m)
+{
+	struct host_peer peer;
+	struct outgoing l;
+
+	if (!host_peer(h, slot, &peer))
+		return ENOENT;
+	outgoing_init(&l, KIND_MOVE);
+	outgoing_add(&l, m, sizeof(*m));
+	return send_once(h, slot, &l);
+}
+
 static enum host_msg read_message(const struct msg_head *m, size_t got, struct net_path *path,
 				  size_t *len)
 {
@@ -342,6 +355,8 @@ static enum host_msg read_message(const struct msg_head *m, size_t got, struct n
 		return HOST_MESSAGE;
 	if (m->kind == KIND_KEEPALIVE)
 		return m->len == sizeof(struct host_keepalive) ? HOST_KEEPALIVE : HOST_GARBAGE;
+	if (m->kind == KIND_MOVE)
+		return m->len == sizeof(struct host_move) ? HOST_MOVE : HOST_GARBAGE;
 	if (m->kind != KIND_PACKET && (m->kind != KIND_MAD || m->len != HOST_MAD_LEN))
 		return HOST_GARBAGE;
 	unpack_path(path, m);

@@ -113,13 +113,13 @@ void table_advance_turn(struct table *t)
 	write_at(t, &turn, sizeof(turn), TURN_AT);
 }
 
-static int wait_for_lock(struct table *t, uint64_t timeout)
+static int wait_for_lock(struct table *t, off_t at, uint64_t timeout)
 {
 	struct table_wait wait = { .timeout = timeout };
 	struct timespec pause = { .tv_nsec = 20000 };
 
 	for (;;) {
-		int err = set_lock(t, F_WRLCK, TABLE_LOCK_AT);
+		int err = set_lock(t, F_WRLCK, at);
 
 		if (err != EAGAIN && err != EACCES && err != EINTR)
 			return err;
@@ -132,7 +132,7 @@ static int wait_for_lock(struct table *t, uint64_t timeout)
 
 int table_lock_within(struct table *t, uint64_t timeout)
 {
-	int err = wait_for_lock(t, timeout);
+	int err = wait_for_lock(t, TABLE_LOCK_AT, timeout);
 
 	if (!err)
 		table_advance_turn(t);
@@ -148,6 +148,16 @@ void table_unlock(struct table *t)
 {
 	table_advance_turn(t);
 	set_lock(t, F_UNLCK, TABLE_LOCK_AT);
+}
+
+bool table_steer_lock(struct table *t)
+{
+	return wait_for_lock(t, TABLE_STEER_LOCK_AT, TABLE_CLEANUP_TIMEOUT) == 0;
+}
+
+void table_steer_unlock(struct table *t)
+{
+	set_lock(t, F_UNLCK, TABLE_STEER_LOCK_AT);
 }
 
 bool table_take_slot(struct table *t, int slot)
@@ -246,7 +256,7 @@ int table_open(struct table *t, int dirfd)
 	if (t->fd < 0)
 		return errno;
 	/* The owner of the table is not checked yet. */
-	err = wait_for_lock(t, TABLE_LOCK_TIMEOUT);
+	err = wait_for_lock(t, TABLE_LOCK_AT, TABLE_LOCK_TIMEOUT);
 	if (!err) {
 		err = check_table(t, dirfd);
 		if (!err)

@@ -8,6 +8,7 @@
  * Locks are open-file-description locks on bytes far beyond the data, which the kernel releases
  * when their process ends:
  *	TABLE_LOCK_AT			held while slots or owners are changed
+ *	TABLE_STEER_LOCK_AT		held while a steering program is built and installed
  *	TABLE_SLOT_LOCK_AT + slot	held by the slot's process for as long as it lives
  *	TABLE_MARK_AT + name		shared by all that have the mark
  * A struct table is used by one thread at a time (host->lock): its own locks do not exclude its own
@@ -87,6 +88,7 @@ static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0 &&
 	      "whole chunks");
 
 #define TABLE_LOCK_AT      (1ll << 40)
+#define TABLE_STEER_LOCK_AT (TABLE_LOCK_AT + 1)
 #define TABLE_SLOT_LOCK_AT (TABLE_LOCK_AT + 4096)
 #define TABLE_MARK_AT      (1ll << 61)
 #define TABLE_MARK_MASK    ((1ull << 60) - 1)
@@ -133,6 +135,10 @@ int table_lock(struct table *t);
 /* As table_lock(), with the caller's timeout for one holder, in ns. */
 int table_lock_within(struct table *t, uint64_t timeout);
 void table_unlock(struct table *t);
+
+/* The same for TABLE_STEER_LOCK_AT; returns false if it could not be had within a second or so. */
+bool table_steer_lock(struct table *t);
+void table_steer_unlock(struct table *t);
 
 /*
  * The turn changes whenever the lock is taken or released, and when a process that has changed its

@@ -400,6 +400,11 @@ void udp_position(const struct wire *w, int32_t index[2])
 	index[1] = load_relaxed(&u->position[UDP_IPV6]);
 }
 
+void udp_moved(struct wire *w, unsigned int family, int32_t index)
+{
+	store_relaxed(&to_udp(w)->position[family], index);
+}
+
 int udp_steer(struct wire *w, struct net_steer_list blocks, struct net_steer_list slots)
 {
 	/* Static: too large for a small stack, and polling must not allocate. */

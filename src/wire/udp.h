@@ -53,6 +53,9 @@ void udp_probe(struct wire *w, unsigned int members);
 /* Returns the positions found so far, IPv4 and IPv6; -1: unknown. */
 void udp_position(const struct wire *w, int32_t index[2]);
 
+/* The wire has moved to another position, as its caller was told. Any thread. */
+void udp_moved(struct wire *w, unsigned int family, int32_t index);
+
 /*
  * Installs a steering program for the port, for all members. Blocks beyond STEER_BLOCKS are steered
  * by the kernel's hash. Returns 0 or an errno value. Not thread-safe: one call at a time in a

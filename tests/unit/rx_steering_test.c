@@ -1,7 +1,10 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
+ * Steering to the sockets of RX queues, one of which is new and one of another process.
+ *
  * Packets for the QPs of a new RX queue: they arrive at the main queue's socket until the new one's
- * position is known, and none that went there is read after one that goes to the new socket.
+ * position is known, and none that went there is read after one that goes to the new socket. Only
+ * the positions of IPv4 sockets become known here.
  */
 #include "core/progress/rx_steering.h"
 
@@ -46,7 +49,7 @@ static int32_t published_position(void)
 }
 
 /* They carry no ICRC: queues count them, and drop them. */
-static void send_packets(void)
+static void send_packets(uint32_t dest)
 {
 	const struct sockaddr_in to = {
 		.sin_family = AF_INET,
@@ -55,9 +58,7 @@ static void send_packets(void)
 	};
 	uint8_t packet[PACKET_LEN] = { 0 };
 
-	packet[DEST_QPN_AT] = (uint8_t)(qpn >> 16);
-	packet[DEST_QPN_AT + 1] = (uint8_t)(qpn >> 8);
-	packet[DEST_QPN_AT + 2] = (uint8_t)qpn;
+	put_be24(packet + DEST_QPN_AT, dest);
 	for (int i = 0; i < PACKETS; i++)
 		assert_int_equal(sendto(sender, packet, sizeof(packet), 0,
 					(const struct sockaddr *)&to, sizeof(to)), sizeof(packet));
@@ -79,14 +80,14 @@ static void new_queues_take_over_in_order(void **state)
 	poll_queue(main_queue);
 	assert_int_equal(published_position(), 0);
 
-	send_packets();
+	send_packets(qpn);
 	assert_int_equal(main_queue->stats.rcvd_pkts, 0);
 	poll_queue(new_queue);
 	assert_int_equal(published_position(), 1);
 	assert_int_equal(main_queue->stats.rcvd_pkts, PACKETS);
 	assert_int_equal(new_queue->stats.rcvd_pkts, 0);
 
-	send_packets();
+	send_packets(qpn);
 	poll_queue(main_queue);
 	poll_queue(new_queue);
 	assert_int_equal(main_queue->stats.rcvd_pkts, PACKETS);
@@ -94,6 +95,61 @@ static void new_queues_take_over_in_order(void **state)
 }
 
 static char dir[64];
+
+/*
+ * The socket of another process takes the place of a closed one: packets for it go there at once,
+ * and the process is told.
+ */
+static void closed_sockets_disturb_nobody(void **state)
+{
+	static const struct host_steer at = { .at = { { 2, 2 } } };
+	static struct wire_pkt pkts[WIRE_BURST];
+	static uint8_t buf[HOST_PACKET_MAX];
+	struct host_move move;
+	struct net_path path;
+	struct host *other;
+	struct wire *wire;
+	uint32_t dest;
+	size_t len;
+
+	assert_int_equal(host_join(dir, &other), 0);
+	assert_int_equal(udp_open(vrb.wire->port, host_group(other), &wire), 0);
+	assert_int_equal(host_qpn_alloc(other, 0, &dest), 0);
+	host_publish_wire(other, wire->port, &at);
+
+	lock_acquire(&vrb.poll_lock);
+	vrb_steer_leave(new_queue);
+	lock_release(&vrb.poll_lock);
+	assert_int_equal(host_inbox_recv(other, &path, buf, &len), HOST_MOVE);
+	memcpy(&move, buf, sizeof(move));
+	assert_int_equal(move.family, 0);
+	assert_int_equal(move.from, 2);
+	assert_int_equal(move.to, 1);
+	store_release(&vrb_extra_rx_queues, 0);
+	wire_close(new_queue->wire);
+	new_queue->wire = NULL;
+	send_packets(dest);
+	assert_int_equal(wire_recv(wire, pkts, WIRE_BURST), PACKETS);
+	wire_close(wire);
+	host_leave(other);
+}
+
+static void a_process_believes_that_it_has_moved(void **state)
+{
+	static const struct host_move no_family = { .family = 2, .from = 1, .to = 0 };
+	static const struct host_move elsewhere = { .family = 0, .from = 2, .to = 0 };
+	static const struct host_move ours = { .family = 0, .from = 1, .to = 0 };
+
+	assert_int_equal(published_position(), 1);
+	vrb_steer_moved(&no_family);
+	vrb_steer_moved(&elsewhere);
+	assert_int_equal(published_position(), 1);
+	vrb_steer_moved(&ours);
+	assert_int_equal(published_position(), 0);
+	udp_moved(new_queue->wire, 0, 1);
+	poll_queue(new_queue);
+	assert_int_equal(published_position(), 1);
+}
 
 static int set_up(void **state)
 {
@@ -134,6 +190,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(new_queues_take_over_in_order),
+		cmocka_unit_test(a_process_believes_that_it_has_moved),
+		cmocka_unit_test(closed_sockets_disturb_nobody),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -120,6 +120,9 @@ static bool take_message(struct host_message *m, struct vrb_rx_queue *r, uint64_
 		if (vrb.local)
 			local_unmap_ended(vrb.local);
 		break;
+	case HOST_MOVE:
+		vrb_steer_moved(m->data);
+		break;
 	default:
 		break;
 	}
@@ -646,6 +649,17 @@ static void empty_sockets(void)
 	}
 }
 
+/* In the order in which they are closed. */
+static void leave_positions(void)
+{
+	lock_acquire(&vrb.poll_lock);
+	vrb_for_each_rx_queue (r)
+		if (r != vrb_main_rx_queue)
+			vrb_steer_leave(r);
+	vrb_steer_leave(vrb_main_rx_queue);
+	lock_release(&vrb.poll_lock);
+}
+
 /*
  * The same at exit, for a program that leaves its devices open. Skips locked queues: the thread
  * that has the lock empties it, or exit has stopped it.
@@ -663,6 +677,8 @@ static __attribute__((destructor)) void empty_at_exit(void)
 
 void vrb_progress_stop(void)
 {
+	empty_sockets();
+	leave_positions();
 	empty_sockets();
 	vrb_steer_stop();
 	vrb_rx_queues_end();

@@ -19,10 +19,10 @@
 #include "wire/udp.h"
 
 enum {
+	FAMILIES = 2,
 	SPARE_POSITIONS = 16,	/* members that joined and have not published yet */
 	SETTLE_TRIES = 20,
 	SETTLE_PAUSE_US = 500,
-	INSTALLS = 4,		/* more only if others change, who install then, too */
 };
 
 static struct {
@@ -33,44 +33,73 @@ static struct {
 	uint64_t probed, interval;
 	uint64_t generation;	/* host_generation() before the last probe */
 	unsigned int blocks;	/* host_blocks_taken() that the installed program knows of */
+	bool settled;		/* atomic: what the last probe found is published and installed */
 	bool silent;		/* atomic: the last probe was waited for in vain */
+	/* what closing the sockets of this process, which leaves, does to others */
+	struct host_move moves[FAMILIES * VRB_RX_QUEUES];
+	unsigned int n_moves;
 } steer;
+
+/* What processes have published. Static: too large for a small stack. */
+static struct {
+	struct net_steer block[STEER_BLOCKS], slot[STEER_SLOTS];
+	size_t blocks, slots;
+} map;
+
+static void move(struct net_steer *s, size_t n, const struct host_move *m)
+{
+	for (size_t i = 0; i < n; i++) {
+		int32_t *index = &s[i].index[m->family];
+
+		if (*index == m->to)
+			*index = -1;
+		else if (*index == m->from)
+			*index = m->to;
+	}
+}
+
+static void read_map(void)
+{
+	map.blocks = host_steer_map(vrb.host, map.block, STEER_BLOCKS);
+	map.slots = host_steer_slots(vrb.host, map.slot, STEER_SLOTS);
+	for (const struct host_move *m = steer.moves; m < steer.moves + steer.n_moves; m++) {
+		move(map.block + 1, max(map.blocks, (size_t)1) - 1, m);
+		move(map.slot, map.slots, m);
+		map.block->index[m->family]--;	/* the last */
+	}
+}
 
 /* Returns the number of group members that the published positions allow. */
 static unsigned int install_once(void)
 {
-	/* Static: too large for a small stack. */
-	static struct net_steer map[STEER_BLOCKS], slots[STEER_SLOTS];
 	unsigned int blocks = host_blocks_taken(vrb.host);
-	size_t n = host_steer_map(vrb.host, map, STEER_BLOCKS);
-	size_t n_slots = host_steer_slots(vrb.host, slots, STEER_SLOTS);
 	int32_t last = 0;
-	int err = udp_steer(vrb.wire, (struct net_steer_list){ map, n },
-			    (struct net_steer_list){ slots, n_slots });
+	int err;
 
+	read_map();
+	err = udp_steer(vrb.wire, (struct net_steer_list){ map.block, map.blocks },
+			(struct net_steer_list){ map.slot, map.slots });
 	steer.blocks = blocks;
 	if (err)
 		log_once(LOG_CORE, LOG_WARN, "packets cannot be steered to their process: %s",
 			 strerror(err));
-	for (size_t i = 0; i < n; i++)
-		for (unsigned int family = 0; family < ARRAY_SIZE(map[i].index); family++)
-			last = max(last, map[i].index[family]);
+	for (size_t i = 0; i < map.blocks; i++)
+		for (unsigned int family = 0; family < FAMILIES; family++)
+			last = max(last, map.block[i].index[family]);
 	return last + 1;
 }
 
 /*
- * The group has one program, the last installed. One that was built before another process changed
- * the table may come after that process's own: build it again.
+ * The group has one program, the last installed: it must know what any process has published before
+ * it installed its own.
  */
 static unsigned int install(void)
 {
-	unsigned int members, n = 0;
-	uint64_t generation;
+	bool alone = host_steer_begin(vrb.host);
+	unsigned int members = install_once();
 
-	do {
-		generation = host_generation(vrb.host);
-		members = install_once();
-	} while (host_generation(vrb.host) != generation && ++n < INSTALLS);
+	if (alone)
+		host_steer_end(vrb.host);
 	return members;
 }
 
@@ -102,6 +131,7 @@ void vrb_steer_probe(void)
 	unsigned int members;
 
 	steer.generation = host_generation(vrb.host);
+	store_relaxed(&steer.settled, false);
 	store_relaxed(&steer.silent, false);
 	members = install() + SPARE_POSITIONS;
 	vrb_for_each_rx_queue (r) {
@@ -123,6 +153,15 @@ void vrb_steer_start(void)
 		vrb_steer_probe();
 }
 
+/* Is the position of the main queue known? Others may have none yet. */
+static bool is_known(void)
+{
+	const struct wire *w = vrb_main_rx_queue->wire;
+	const int32_t *at = steer.at[vrb_main_rx_queue - vrb_rx_queues];
+
+	return (!w->ipv4 || at[0] >= 0) && (!w->ipv6 || at[1] >= 0);
+}
+
 /* Must hold vrb.poll_lock. */
 static void publish(void)
 {
@@ -142,6 +181,65 @@ static void publish(void)
 		steer.interval = memcmp(steer.before, steer.at, sizeof(steer.at))
 					 ? LIMIT_STEER_PROBE
 					 : min(2 * steer.interval, LIMIT_STEER_PROBE_SELDOM);
+	/* Release: the program is installed. Pairs with is_settled(). */
+	if (is_known())
+		store_release(&steer.settled, true);
+}
+
+/* Whose socket is at that position? */
+static int slot_at(unsigned int family, int32_t index)
+{
+	for (size_t i = 1; i < map.blocks; i++)
+		if (map.block[i].index[family] == index)
+			return host_owner(vrb.host, (uint32_t)map.block[i].number << 8);
+	for (size_t i = 0; i < map.slots; i++)
+		if (map.slot[i].index[family] == index)
+			return map.slot[i].number;
+	return HOST_NO_SLOT;
+}
+
+static void leave_position(const struct vrb_rx_queue *r, unsigned int family)
+{
+	struct host_move *m = &steer.moves[steer.n_moves];
+	int32_t at = load_relaxed(&steer.at[r - vrb_rx_queues][family]);
+	int slot;
+
+	read_map();
+	if (at < 0 || !map.blocks || steer.n_moves == ARRAY_SIZE(steer.moves))
+		return;
+	*m = (struct host_move){ family, map.block->index[family], at };
+	slot = m->from == at ? HOST_NO_SLOT : slot_at(family, m->from);
+	steer.n_moves++;
+	if (slot != HOST_NO_SLOT)
+		host_send_move(vrb.host, slot, m);
+}
+
+void vrb_steer_leave(struct vrb_rx_queue *r)
+{
+	if (!r->wire || !host_shared(vrb.host))
+		return;
+	for (unsigned int family = 0; family < FAMILIES; family++)
+		leave_position(r, family);
+	install();
+}
+
+/* If it is not there, it will probe once packets are missing. */
+void vrb_steer_moved(const void *message)
+{
+	struct host_move m;
+
+	memcpy(&m, message, sizeof(m));
+	if (m.family >= FAMILIES || m.from < 0 || m.to < 0 || m.to >= m.from || !vrb.wire)
+		return;
+	vrb_for_each_rx_queue (r) {
+		int32_t *at = &steer.at[r - vrb_rx_queues][m.family];
+
+		if (load_relaxed(at) != m.from)
+			continue;
+		udp_moved(r->wire, m.family, m.to);
+		store_relaxed(at, m.to);
+		publish();
+	}
 }
 
 void vrb_steer_stop(void)
@@ -178,11 +276,8 @@ void vrb_steer_packets_seen(struct vrb_rx_queue *r)
 
 static bool is_settled(void)
 {
-	const struct wire *w = vrb_main_rx_queue->wire;
-	const int32_t *at = steer.at[vrb_main_rx_queue - vrb_rx_queues];
-
-	return !w || !host_shared(vrb.host) || load_relaxed(&steer.silent) ||
-	       ((!w->ipv4 || load_relaxed(&at[0]) >= 0) && (!w->ipv6 || load_relaxed(&at[1]) >= 0));
+	return !vrb_main_rx_queue->wire || !host_shared(vrb.host) ||
+	       load_acquire(&steer.settled) || load_relaxed(&steer.silent);
 }
 
 static void pause_settling(void)
@@ -200,7 +295,7 @@ void vrb_steer_settle(void)
 		if (i)
 			pause_settling();
 		lock_acquire(&vrb.poll_lock);
-		vrb_rx_queue_poll(vrb_main_rx_queue, clock_now(), false);
+		vrb_rx_queue_take_all(vrb_main_rx_queue, clock_now(), false);
 		lock_release(&vrb.poll_lock);
 		if (i == SETTLE_TRIES)
 			store_relaxed(&steer.silent, true);

@@ -19,8 +19,22 @@ void vrb_steer_start(void);
 /* Probes for the positions of all rx queues, because there are new ones or they may have moved. */
 void vrb_steer_probe(void);
 
-/* Announces to the other processes that this one leaves. */
+/*
+ * Announces to the other processes that this one leaves. Before that, call vrb_steer_leave() for
+ * each queue, in the order in which its sockets will be closed, and then empty the sockets once
+ * more.
+ */
 void vrb_steer_stop(void);
+
+/*
+ * Where the sockets of a queue are closed, the kernel puts the last ones of the group. Steers for
+ * that already, because a packet for a position that no longer exists goes to any process, and
+ * tells the process that has them.
+ */
+void vrb_steer_leave(struct vrb_rx_queue *r);
+
+/* Another process that leaves says that a socket of this one moves: a struct host_move. */
+void vrb_steer_moved(const void *message);
 
 /*
  * Call before peers may send to a QP: waits briefly for the reply to a probe, which no thread may
