@@ -47,7 +47,7 @@ static int map_file(int fd, struct atomics_word **word)
 int atomics_share(struct atomics *a, int dirfd)
 {
 	int cancel = cancel_off(), err = 0;
-	int fd = openat(dirfd, "atomics", O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	int fd = file_create(dirfd, "atomics", O_RDWR);
 
 	if (fd < 0) {
 		err = errno;

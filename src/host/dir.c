@@ -54,6 +54,10 @@ static int try_dir(const char *path, bool ours, struct host_run_dir *dir)
 	if (!made && errno != EEXIST && errno != EROFS)
 		return errno;
 	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	/* A umask may have taken its owner's rights, whom the kernel allows to restore them. */
+	if (fd < 0 && errno == EACCES && (ours || made) &&
+	    !fchmodat(AT_FDCWD, path, 0700, AT_SYMLINK_NOFOLLOW))
+		fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return errno;
 	err = check_dir(fd, path, ours || made);

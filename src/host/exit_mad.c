@@ -54,9 +54,7 @@ static int open_exit_mads(struct host *h)
 	if (h->exit_mads.fd >= 0)
 		return 0;
 	host_file_name(h->slot, "exit-mads", name);
-	h->exit_mads.fd =
-		openat(h->dir.fd, name,
-		       O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	h->exit_mads.fd = file_create(h->dir.fd, name, O_RDWR | O_TRUNC | O_NONBLOCK);
 	return h->exit_mads.fd < 0 ? errno : 0;
 }
 

@@ -15,6 +15,7 @@
 #include "run/config.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/hash.h"
 
@@ -52,10 +53,13 @@ static bool reclaim(struct host *h, int slot)
 {
 	struct table_slot s;
 	bool dead = false;
+	int cancel;
 
-	if (slot == h->slot || table_slot_locked(&h->table, slot) ||
-	    table_lock_within(&h->table, TABLE_CLEANUP_TIMEOUT))
+	if (slot == h->slot || table_slot_locked(&h->table, slot))
 		return false;
+	cancel = cancel_off();
+	if (table_lock_within(&h->table, TABLE_CLEANUP_TIMEOUT))
+		goto out;
 	if (table_take_slot(&h->table, slot)) {
 		dead = true;
 		table_read_slot(&h->table, slot, &s);
@@ -65,6 +69,8 @@ static bool reclaim(struct host *h, int slot)
 		table_drop_slot(&h->table, slot);
 	}
 	table_unlock(&h->table);
+out:
+	cancel_on(cancel);
 	return dead;
 }
 
@@ -99,10 +105,12 @@ static int publish_self(struct host *h)
 
 /*
  * Write the entry before creating the inbox, so that after a death in between the inbox is found.
+ * A umask must keep no process of the user from the inbox.
  */
 static int join_table(struct host *h)
 {
 	int err = table_lock(&h->table);
+	char name[32];
 
 	if (err)
 		return err;
@@ -111,8 +119,9 @@ static int join_table(struct host *h)
 		err = publish_self(h);
 	if (!err)
 		err = inbox_open(h);
+	host_file_name(h->slot, "sock", name);
 	if (!err)
-		err = publish_self(h);
+		err = fchmodat(h->dir.fd, name, 0600, 0) < 0 ? errno : publish_self(h);
 	if (!err)
 		err = atomics_share(&h->atomics, h->dir.fd);
 	if (err && h->slot != HOST_NO_SLOT)

@@ -13,6 +13,7 @@
 #include "host/state.h"
 #include "run/clock.h"
 #include "run/config.h"
+#include "run/log.h"
 #include "util/cancel.h"
 #include "util/file_room.h"
 #include "util/time.h"
@@ -117,21 +118,23 @@ static void free_own(struct services *s)
 	free(s->own);
 }
 
-/* In private mode the file is lazily allocated memory. */
+/* In private mode, or if it may not be as large, the file is lazily allocated memory. */
 static int open_store(struct host *h)
 {
 	struct services *s = &h->services;
 
 	if (s->fd >= 0 || s->memory)
 		return 0;
-	if (!h->shared) {
+	if (h->shared && !file_may_have(FILE_SIZE))
+		log_once(LOG_HOST, LOG_WARN,
+			 "RLIMIT_FSIZE is less than %u bytes: other processes of this host do not "
+			 "find the services (rdma_cm listeners) of this one",
+			 (unsigned int)FILE_SIZE);
+	if (!h->shared || !file_may_have(FILE_SIZE)) {
 		s->memory = calloc(1, FILE_SIZE);
 		return s->memory ? 0 : ENOMEM;
 	}
-	if (!file_may_have(FILE_SIZE))
-		return EFBIG;
-	s->fd = openat(h->dir.fd, "services",
-		       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	s->fd = file_create(h->dir.fd, "services", O_RDWR | O_NONBLOCK);
 	return s->fd < 0 ? errno : 0;
 }
 
@@ -171,8 +174,8 @@ static void read_bucket(const struct host *h, uint32_t n, struct bucket *b)
 static int write_entry(struct host *h, uint32_t at, const struct entry *e)
 {
 	const struct services *s = &h->services;
+	int cancel, err = 0;
 	ssize_t put;
-	int cancel;
 
 	if (s->memory) {
 		memcpy(s->memory + (size_t)at * sizeof(*e), e, sizeof(*e));
@@ -180,10 +183,10 @@ static int write_entry(struct host *h, uint32_t at, const struct entry *e)
 	}
 	cancel = cancel_off();
 	put = pwrite(s->fd, e, sizeof(*e), (off_t)at * (off_t)sizeof(*e));
+	if (put != (ssize_t)sizeof(*e))
+		err = put < 0 ? errno : ENOSPC;
 	cancel_on(cancel);
-	if (put == (ssize_t)sizeof(*e))
-		return 0;
-	return put < 0 ? errno : ENOSPC;
+	return err;
 }
 
 /* No process has this incarnation: an entry with it is a reach, in place of the service id. */

@@ -57,13 +57,13 @@ static bool read_at(const struct table *t, void *buf, size_t len, off_t at)
 static __attribute__((noinline)) int write_at(struct table *t, const void *buf, size_t len,
 					      off_t at)
 {
-	int cancel = cancel_off();
+	int cancel = cancel_off(), err = 0;
 	ssize_t n = pwrite(t->fd, buf, len, at);
 
+	if (n != (ssize_t)len)
+		err = n < 0 ? errno : ENOSPC;
 	cancel_on(cancel);
-	if (n == (ssize_t)len)
-		return 0;
-	return n < 0 ? errno : ENOSPC;
+	return err;
 }
 
 static struct flock byte_lock(short type, off_t at, off_t len)
@@ -251,8 +251,7 @@ int table_open(struct table *t, int dirfd)
 
 	if (!file_may_have(TABLE_SIZE))
 		return EFBIG;
-	t->fd = openat(dirfd, "table",
-		       O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK, 0600);
+	t->fd = file_create(dirfd, "table", O_RDWR | O_NONBLOCK);
 	if (t->fd < 0)
 		return errno;
 	/* The owner of the table is not checked yet. */

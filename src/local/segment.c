@@ -74,8 +74,7 @@ int segment_create(struct host *host, uint64_t netns, struct segment **out)
 	host_file_name(host_slot(host), "seg", name);
 	/* The slot is ours, so a dead process left any file of this name. */
 	unlinkat(host_dirfd(host), name, 0);
-	seg->fd = openat(host_dirfd(host), name, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW,
-			 0600);
+	seg->fd = file_create(host_dirfd(host), name, O_RDWR | O_EXCL);
 	if (seg->fd < 0) {
 		err = errno;
 		goto free_segment;

@@ -300,7 +300,8 @@ static int join(struct virtual_port *p)
 		return err;
 	host_file_name(host_slot(p->host), p->suffix, name);
 	unlinkat(host_dirfd(p->host), name, 0);
-	return bind(p->port.fd[0], (struct sockaddr *)&sun, sizeof(sun)) ? errno : 0;
+	return bind(p->port.fd[0], (struct sockaddr *)&sun, sizeof(sun)) ||
+			       chmod(sun.sun_path, 0600) ? errno : 0;
 }
 
 /* In private mode there are no other members: the kernel chooses a name. */

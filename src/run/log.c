@@ -15,6 +15,7 @@
 #include "run/clock.h"
 #include "run/config.h"
 #include "util/cancel.h"
+#include "util/file_room.h"
 #include "util/time.h"
 
 enum { LINE = 1024 };
@@ -98,6 +99,8 @@ static void write_line(const char *line, size_t len)
 {
 	ssize_t n;
 
+	if (!file_may_grow(log_fd, len))
+		return;
 	do
 		n = sys_write(log_fd, line, len);
 	while (n == -EINTR);

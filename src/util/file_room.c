@@ -4,7 +4,18 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+int file_create(int dirfd, const char *name, int flags)
+{
+	int fd = openat(dirfd, name, O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	struct stat st;
+
+	if (fd >= 0 && !fstat(fd, &st) && (st.st_mode & 0600) != 0600)
+		(void)fchmod(fd, 0600);
+	return fd;
+}
 
 bool file_may_have(uint64_t size)
 {
@@ -12,6 +23,14 @@ bool file_may_have(uint64_t size)
 
 	return getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur == RLIM_INFINITY ||
 	       size <= most.rlim_cur;
+}
+
+bool file_may_grow(int fd, uint64_t len)
+{
+	struct stat st;
+
+	return file_may_have(UINT64_MAX) || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) ||
+	       file_may_have((uint64_t)st.st_size + len);
 }
 
 int file_resize(int fd, uint64_t size)

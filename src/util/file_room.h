@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Room for the library's own files. A file that grows beyond RLIMIT_FSIZE raises SIGXFSZ, and
- * memory of a file that has no room raises SIGBUS; either would end the program, so both are
+ * The library's own files, and room for them. A file that grows beyond RLIMIT_FSIZE raises SIGXFSZ,
+ * and memory of a file that has no room raises SIGBUS; either would end the program, so both are
  * checked before. No locks; any thread.
  */
 #ifndef VRB_UTIL_FILE_ROOM_H
@@ -10,8 +10,17 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+/*
+ * As openat(2) with O_CREAT. The mode is 0600 whatever the umask, which may even keep a file from
+ * its owner.
+ */
+int file_create(int dirfd, const char *name, int flags);
+
 /* May a file of this process have that many bytes? */
 bool file_may_have(uint64_t size);
+
+/* May that many bytes be appended? To what is no file, always. */
+bool file_may_grow(int fd, uint64_t len);
 
 /*
  * Sets the size of a file; what is added is sparse and reads as 0. Returns 0, EFBIG or another

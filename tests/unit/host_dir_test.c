@@ -205,6 +205,41 @@ static void a_umask_keeps_nobody_out(void **state)
 	umask(before);
 }
 
+/* As a user whose rights matter. Returns 0 if both processes meet. */
+static int join_with_umask(mode_t mask)
+{
+	enum { NOBODY = 65534 };
+	struct host *a, *b;
+	char dir[96];
+
+	snprintf(dir, sizeof(dir), "%s/%03o", run_dir, mask);
+	umask(mask);
+	if (!geteuid() && (setgid(NOBODY) || setuid(NOBODY)))
+		return 1;
+	if (host_join(dir, &a) || host_join(dir, &b) || strcmp(host_dir(a), dir) ||
+	    strcmp(host_dir(b), dir) || host_ring(a, host_slot(b), host_incarnation(b)))
+		return 2;
+	host_leave(a);
+	host_leave(b);
+	place_remove_dir(dir);
+	return 0;
+}
+
+static void a_umask_keeps_not_even_its_owner_out(void **state)
+{
+	static const mode_t masks[] = { 0577, 0777 };
+	int status;
+
+	assert_int_equal(chmod(run_dir, 01777), 0);
+	for (unsigned int i = 0; i < ARRAY_SIZE(masks); i++) {
+		fflush(stdout);
+		if (fork() == 0)
+			_exit(join_with_umask(masks[i]));
+		wait(&status);
+		assert_int_equal(status, 0);
+	}
+}
+
 static void a_long_directory_name_works(void **state)
 {
 	char longer[256];
@@ -229,6 +264,7 @@ int main(void)
 		IN_DIR(a_file_in_its_place_is_refused),
 		IN_DIR(a_missing_directory_is_created),
 		IN_DIR(a_umask_keeps_nobody_out),
+		IN_DIR(a_umask_keeps_not_even_its_owner_out),
 		IN_DIR(a_long_directory_name_works),
 	};
 

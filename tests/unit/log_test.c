@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -69,6 +70,21 @@ static void thresholds_per_module(void **state)
 	assert_int_equal(count_lines(text), 2);
 	assert_non_null(strstr(text, "warn core: one\n"));
 	assert_non_null(strstr(text, "debug wire: three\n"));
+}
+
+/* Beyond RLIMIT_FSIZE a line is lost, and no SIGXFSZ ends the process. */
+static void a_file_may_be_full(void **state)
+{
+	struct rlimit limit, none;
+	struct stat st;
+
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &limit), 0);
+	none = (struct rlimit){ (rlim_t)st.st_size, limit.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	log_warn(LOG_CORE, "lost");
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &limit), 0);
+	assert_string_equal(written(), "");
 }
 
 static void disabled_levels_are_not_evaluated(void **state)
@@ -149,6 +165,7 @@ static void no_line_goes_into_another_file(void **state)
 int main(int argc, char **argv)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_file_may_be_full),
 		cmocka_unit_test(disabled_levels_are_not_evaluated),
 		cmocka_unit_test(thresholds_per_module),
 		cmocka_unit_test(errno_survives_and_can_be_printed),

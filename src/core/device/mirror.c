@@ -351,7 +351,7 @@ static int open_socket(struct mirror *t)
 		return errno;
 	host_file_name(slot, suffix, name);
 	unlinkat(host_dirfd(vrb.host), name, 0);
-	if (bind(t->fd, (struct sockaddr *)&at, sizeof(at)))
+	if (bind(t->fd, (struct sockaddr *)&at, sizeof(at)) || chmod(at.sun_path, 0600))
 		return errno;
 	return progress_watch(vrb.progress, t->fd, PROGRESS_SHARED, on_frames, t);
 }

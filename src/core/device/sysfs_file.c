@@ -89,6 +89,7 @@ static void replace(const char *path, const char *text, size_t len)
 		log_debug(LOG_CORE, "%s: %m", temp);
 		return;
 	}
+	(void)fchmod(fd, 0644);
 	ok = write(fd, text, len) == (ssize_t)len;
 	close(fd);
 	if (!ok || rename(temp, path) < 0)
@@ -145,10 +146,10 @@ int vrb_sysfs_lock(void)
 	if (!vrb_sysfs_root())
 		return -1;
 	snprintf(path, sizeof(path), "%s/lock", root);
-	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	fd = file_create(AT_FDCWD, path, O_RDWR);
 	if (fd < 0 && errno == ENOENT) {
 		make_parents(path);
-		fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+		fd = file_create(AT_FDCWD, path, O_RDWR);
 	}
 	/* The lock is held for about a millisecond, but its holder may be stopped. */
 	for (unsigned int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {

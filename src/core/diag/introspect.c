@@ -13,6 +13,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -500,6 +501,7 @@ void vrb_introspect_start(void)
 		return;
 	unlink(sun.sun_path);
 	if (bind(listener, (struct sockaddr *)&sun, sizeof(sun)) < 0 ||
+	    chmod(sun.sun_path, 0600) < 0 ||
 	    listen(listener, BACKLOG) < 0 ||
 	    progress_watch(vrb.progress, listener, PROGRESS_OWN, on_query, NULL)) {
 		log_debug(LOG_CORE, "%s: %m", sun.sun_path);

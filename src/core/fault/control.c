@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -180,6 +181,7 @@ static bool open_socket(const struct sockaddr_un *sun)
 		return false;
 	unlink(sun->sun_path);
 	return bind(requests, (const struct sockaddr *)sun, sizeof(*sun)) == 0 &&
+	       chmod(sun->sun_path, 0600) == 0 &&
 	       setsockopt(requests, SOL_SOCKET, SO_PASSCRED, &on, sizeof(on)) == 0 &&
 	       progress_watch(vrb.progress, requests, PROGRESS_OWN, on_request, NULL) == 0;
 }
