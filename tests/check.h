@@ -6,6 +6,7 @@
 #ifndef TESTS_CHECK_H
 #define TESTS_CHECK_H
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,6 +31,21 @@
 			exit(1);                                                                   \
 		}                                                                                  \
 	} while (0)
+
+/* The result of a call that must leave errno alone. */
+#define KEEPS_ERRNO(call)                                                                          \
+	({                                                                                         \
+		__typeof__(call) result_ = (errno = CHECK_NO_ERRNO, call);                         \
+                                                                                                   \
+		if (errno != CHECK_NO_ERRNO) {                                                     \
+			fprintf(stderr, "%s:%d: %s: %s set errno to %d\n", __FILE__, __LINE__,     \
+				__func__, #call, errno);                                           \
+			exit(1);                                                                   \
+		}                                                                                  \
+		result_;                                                                           \
+	})
+
+enum { CHECK_NO_ERRNO = 4242 };
 
 #define CHECK_MEM(got, want, len)                                                                  \
 	do {                                                                                       \

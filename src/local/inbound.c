@@ -69,7 +69,7 @@ static void learn_sender(struct local *l, struct inbound *in)
 	    facts.incarnation != in->sender)
 		return;
 	in->pid = facts.pid;
-	store_relaxed(&lane->can_pull, peer_probe(in->pid, in->identity, in->sender));
+	store_relaxed(&lane->can_pull, !peer_probe(in->pid, in->identity, in->sender));
 }
 
 /* The lane has no memory yet: keep the announcement, or its sender would never be served. */

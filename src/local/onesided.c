@@ -13,6 +13,7 @@
 #include "local/region_map.h"
 #include "run/nofault.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 
 static inline bool accepts_requests(const struct seg_qp *target, const struct wq_qp *wq)
@@ -434,9 +435,9 @@ static unsigned int advance(struct iovec *v, unsigned int n, uint64_t done)
 }
 
 /* The kernel's refusal does not depend on the address, so treat it as permanent. */
-static void note_refusal(struct onesided *o)
+static void note_refusal(struct onesided *o, ssize_t result)
 {
-	if (errno == EPERM || errno == ENOSYS)
+	if (result == -EPERM || result == -ENOSYS)
 		store_relaxed(&o->peer->cma, false);
 }
 
@@ -470,10 +471,11 @@ static unsigned int move(struct onesided *o, move_fn fn)
 	if (!peer_map_qp_stands(o->entry, &o->target))
 		return 0;
 	while (done < o->total && peer_in_reach(o->peer)) {
-		ssize_t n = fn(o->peer->map.pid, local_iov, n_local, remote_iov, n_remote, 0);
+		ssize_t n = SYS_RESULT(fn(o->peer->map.pid, local_iov, n_local, remote_iov,
+					  n_remote, 0));
 
 		if (n <= 0) {
-			note_refusal(o);
+			note_refusal(o, n);
 			break;
 		}
 		done += n;
@@ -548,28 +550,26 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 	struct iovec local_iov = { &value, sizeof(value) };
 	struct iovec remote_iov = { (void *)(uintptr_t)address, sizeof(value) };
 	int32_t pid = o->peer->map.pid;
-	bool ok;
+	ssize_t n = 0;
 
 	if (address % sizeof(value) != 0 || !peer_map_qp_stands(o->entry, &o->target))
 		return false;
 	if (o->mapped)
 		return atomic_mapped(o, l, op, compare_add, swap, original);
 	host_lock_atomics(l->host, address);
-	ok = peer_in_reach(o->peer) &&
-	     process_vm_readv(pid, &local_iov, 1, &remote_iov, 1, 0) == sizeof(value);
-	if (ok) {
+	if (peer_in_reach(o->peer))
+		n = SYS_RESULT(process_vm_readv(pid, &local_iov, 1, &remote_iov, 1, 0));
+	if (n == sizeof(value)) {
 		bool store = op == ATOMIC_OP_FETCH_ADD || value == compare_add;
 
 		*original = value;
 		value = op == ATOMIC_OP_FETCH_ADD ? value + compare_add : swap;
 		if (store)
-			ok = process_vm_writev(pid, &local_iov, 1, &remote_iov, 1, 0) ==
-			     sizeof(value);
+			n = SYS_RESULT(process_vm_writev(pid, &local_iov, 1, &remote_iov, 1, 0));
 	}
 	host_unlock_atomics(l->host, address);
-	if (!ok)
-		note_refusal(o);
-	return ok;
+	note_refusal(o, n);
+	return n == sizeof(value);
 }
 
 void onesided_end(struct onesided *o)

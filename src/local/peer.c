@@ -11,6 +11,7 @@
 #include "local/parts.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/time.h"
 
@@ -52,9 +53,11 @@ static void take_out(struct local *l, const struct local_peer *peer)
 void peer_reap(struct local *l)
 {
 	struct list *pos, *tmp;
+	int cancel;
 
 	if (likely(!load_relaxed(&l->any_unused)))
 		return;
+	cancel = cancel_off();
 	lock_acquire(&l->lock);
 	list_for_each_safe(pos, tmp, &l->unused) {
 		struct local_peer *peer = list_entry(pos, struct local_peer, node);
@@ -64,6 +67,7 @@ void peer_reap(struct local *l)
 	}
 	store_relaxed(&l->any_unused, false);
 	lock_release(&l->lock);
+	cancel_on(cancel);
 }
 
 /* Must hold l->lock. */
@@ -121,21 +125,25 @@ static struct local_peer *find_peer(struct local *l, int slot, uint64_t incarnat
 	return NULL;
 }
 
-bool peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation)
+int peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation)
 {
 	struct seg_identity found = { 0 };
 	struct iovec here = { &found, sizeof(found) };
 	struct iovec there = { (void *)(uintptr_t)identity, sizeof(found) };
 
-	return process_vm_readv(pid, &here, 1, &there, 1, 0) == sizeof(found) &&
-	       found.magic == SEG_MAGIC && found.incarnation == incarnation;
+	long n = SYS_RESULT(process_vm_readv(pid, &here, 1, &there, 1, 0));
+
+	if (n < 0)
+		return (int)-n;
+	return n == sizeof(found) && found.magic == SEG_MAGIC && found.incarnation == incarnation ?
+		       0 : ESRCH;
 }
 
 static bool is_itself(const struct local_peer *peer)
 {
 	if (likely(keeper_vouches(peer->map.keeper)))
 		return !keeper_gone(peer->map.keeper);
-	return peer_probe(peer->map.pid, peer->identity, peer->map.incarnation);
+	return peer_probe(peer->map.pid, peer->identity, peer->map.incarnation) == 0;
 }
 
 /*
@@ -145,14 +153,15 @@ static bool is_itself(const struct local_peer *peer)
  */
 static bool is_replaced(const struct local_peer *peer)
 {
+	int err;
+
 	if (keeper_gone(peer->map.keeper))
 		return true;
 	if (keeper_vouches(peer->map.keeper) || !peer->proven)
 		return false;
 	/* Other errors mean that the kernel refuses further copies. */
-	errno = 0;
-	return !peer_probe(peer->map.pid, peer->identity, peer->map.incarnation) &&
-	       (errno == 0 || errno == EFAULT || errno == ESRCH);
+	err = peer_probe(peer->map.pid, peer->identity, peer->map.incarnation);
+	return err == EFAULT || err == ESRCH;
 }
 
 bool peer_in_reach(struct local_peer *peer)
@@ -206,7 +215,7 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 	message_queue_init(&peer->senders);
 	list_init(&peer->bell_node);
 	peer->identity = peer->map.header->identity;
-	peer->cma = peer->proven = peer_probe(peer->map.pid, peer->identity, incarnation);
+	peer->cma = peer->proven = !peer_probe(peer->map.pid, peer->identity, incarnation);
 	list_add_tail(&l->peers, &peer->node);
 	l->outbound[l->n_outbound] = peer;
 	/* Pairs with the acquire in local_next_sender(): publishes the initialised peer. */
@@ -251,9 +260,11 @@ struct local_peer *local_peer_in(struct local *l, int slot)
 {
 	struct local_peer *peer;
 	struct host_peer facts;
+	int cancel;
 
 	if (!host_peer(l->host, slot, &facts))
 		return NULL;
+	cancel = cancel_off();
 	lock_acquire(&l->lock);
 	peer = find_peer(l, slot, facts.incarnation);
 	if (peer == NULL)
@@ -267,6 +278,7 @@ struct local_peer *local_peer_in(struct local *l, int slot)
 		list_add_tail(l->peers.next, &peer->node);
 	}
 	lock_release(&l->lock);
+	cancel_on(cancel);
 	return peer;
 }
 

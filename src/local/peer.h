@@ -70,8 +70,11 @@ void peer_unmap_regions(struct local_peer *peer);
  */
 void peer_reap(struct local *l);
 
-/* Checks that the kernel permits the copy and that the pid names the expected process. */
-bool peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation);
+/*
+ * Checks that the kernel permits the copy and that the pid names the expected process: ESRCH if it
+ * names another.
+ */
+int peer_probe(int32_t pid, uint64_t identity, uint64_t incarnation);
 
 /*
  * Returns true if the peer's memory can be accessed now. After exit or exec its pid names another

@@ -8,6 +8,7 @@
 
 #include "local/parts.h"
 #include "local/segment.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 
 /*
@@ -38,7 +39,7 @@ static unsigned int vectors_behind(struct iovec *v, const struct wq_seg *segs, u
 static int judge_pull(const struct wq_pull *from, const struct seg_identity *found, ssize_t *n)
 {
 	if (*n < 0)
-		return errno;
+		return (int)-*n;
 	/* The pid may name another process or program by now. */
 	if (*n < (ssize_t)sizeof(*found) || found->magic != SEG_MAGIC ||
 	    found->incarnation != from->incarnation)
@@ -62,7 +63,8 @@ int local_pull(const struct wq_pull *from, uint64_t skip, const struct wq_seg *d
 		unsigned int nfrom = vectors_behind(remote + 1, from->seg, from->num_seg,
 						    skip + done, total - done);
 		unsigned int nto = vectors_behind(local + 1, dst, ndst, done, total - done);
-		ssize_t n = process_vm_readv(from->pid, local, nto + 1, remote, nfrom + 1, 0);
+		ssize_t n = SYS_RESULT(process_vm_readv(from->pid, local, nto + 1, remote,
+							nfrom + 1, 0));
 		int err = judge_pull(from, &found, &n);
 
 		if (err != 0)

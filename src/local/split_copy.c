@@ -11,6 +11,7 @@
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 #include "util/time.h"
 #include "util/tuning.h"
 
@@ -220,8 +221,8 @@ void local_split_copy(struct local_peer *peer, const struct split_copy_offer *o,
 		struct iovec local_iov = { (void *)(uintptr_t)(src + at), len };
 		struct iovec remote_iov = { (void *)(uintptr_t)(o->addr + at), len };
 		bool ok = peer_in_reach(peer) &&
-			  process_vm_writev(peer->map.pid, &local_iov, 1, &remote_iov, 1, 0) ==
-				  (ssize_t)len;
+			  SYS_RESULT(process_vm_writev(peer->map.pid, &local_iov, 1, &remote_iov,
+						       1, 0)) == (ssize_t)len;
 
 		split_copy_report(&lane->split_copy, o, ++mine, !ok);
 		if (!ok)

@@ -147,7 +147,7 @@ static void follow_members(struct virtual_port *p)
 	struct stat st;
 	int cancel;
 
-	if (!host_shared(p->host) || fstat(host_dirfd(p->host), &st) < 0)
+	if (!host_shared(p->host) || SYS_RESULT(fstat(host_dirfd(p->host), &st)) < 0)
 		return;
 	if (p->settled && st.st_mtim.tv_sec == p->listed.tv_sec &&
 	    st.st_mtim.tv_nsec == p->listed.tv_nsec)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* What every call of rsockets begins and ends with. */
 #include <errno.h>
+#include <pthread.h>
 
 #include "rdmacm/rs.h"
-#include "util/cancel.h"
 
 /* Of this thread: nested calls, and whether the program allows cancellation. */
 static __thread unsigned int depth;
@@ -12,23 +12,23 @@ static __thread int allowed;
 void rs_call_begin(void)
 {
 	if (!depth++)
-		allowed = cancel_off();
+		pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &allowed);
 }
 
 void rs_call_end(void)
 {
 	if (!--depth)
-		cancel_on(allowed);
+		pthread_setcancelstate(allowed, NULL);
 }
 
 void rs_wait_begin(void)
 {
-	cancel_on(allowed);
+	pthread_setcancelstate(allowed, NULL);
 }
 
 void rs_wait_end(void)
 {
-	cancel_off();
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
 }
 
 struct rsocket *rs_enter(int fd)

@@ -7,6 +7,9 @@
  *	frequent ones: made directly, below; that is also faster
  *	rare ones: made between cancel_off() and cancel_on()
  *
+ * Both leave errno alone: it must not change in calls that succeed, as posting and polling mostly
+ * do.
+ *
  * A thread that sleeps in one of our calls, for an event, may be cancelled; it holds no lock.
  */
 #ifndef VRB_UTIL_CANCEL_H
@@ -19,23 +22,22 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+/* Returns errno and, as the lowest bit, the state that cancel_on() restores with it. */
 static inline int cancel_off(void)
 {
 	int old;
 
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-	return old;
+	return errno << 1 | (old == PTHREAD_CANCEL_DISABLE);
 }
 
 static inline void cancel_on(int old)
 {
-	pthread_setcancelstate(old, NULL);
+	pthread_setcancelstate(old & 1 ? PTHREAD_CANCEL_DISABLE : PTHREAD_CANCEL_ENABLE, NULL);
+	errno = old >> 1;
 }
 
-/*
- * As those without sys_, but a failure is the negative errno value, as the kernel returns it. errno
- * is left alone: it must not change in calls that succeed, as posting and polling mostly do.
- */
+/* As those without sys_, but a failure is the negative errno value, as the kernel returns it. */
 
 static inline long sys_result(long result, int before)
 {
@@ -46,11 +48,14 @@ static inline long sys_result(long result, int before)
 	return result;
 }
 
-#define SYS_CALL(...)                                                                              \
+/* For calls of the C library that are no cancellation points. */
+#define SYS_RESULT(call)                                                                           \
 	({                                                                                         \
 		int before_ = errno;                                                               \
-		sys_result(syscall(__VA_ARGS__), before_);                                         \
+		sys_result(call, before_);                                                         \
 	})
+
+#define SYS_CALL(...) SYS_RESULT(syscall(__VA_ARGS__))
 
 static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 {

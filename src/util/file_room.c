@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "util/cancel.h"
+
 int file_create(int dirfd, const char *name, int flags)
 {
 	int fd = openat(dirfd, name, O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
@@ -21,7 +23,7 @@ bool file_may_have(uint64_t size)
 {
 	struct rlimit most;
 
-	return getrlimit(RLIMIT_FSIZE, &most) < 0 || most.rlim_cur == RLIM_INFINITY ||
+	return SYS_RESULT(getrlimit(RLIMIT_FSIZE, &most)) < 0 || most.rlim_cur == RLIM_INFINITY ||
 	       size <= most.rlim_cur;
 }
 

@@ -8,12 +8,13 @@
 #include <unistd.h>
 
 #include "util/atomic.h"
+#include "util/cancel.h"
 
 #define SETTLE_NS 10000000
 
 static bool membarrier(int command)
 {
-	return syscall(SYS_membarrier, command, 0, 0) == 0;
+	return SYS_CALL(SYS_membarrier, command, 0, 0) == 0;
 }
 
 bool heavy_fence_join(void)
@@ -41,5 +42,5 @@ void heavy_fence_settle(void)
 	const struct timespec settle = { .tv_nsec = SETTLE_NS };
 
 	full_fence();
-	syscall(SYS_nanosleep, &settle, NULL);	/* no cancellation point */
+	SYS_CALL(SYS_nanosleep, &settle, NULL);
 }

@@ -37,12 +37,12 @@
 #include "util/lock.h"
 
 #include <assert.h>
-#include <errno.h>
 #include <linux/futex.h>
 #include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "util/cancel.h"
 #include "util/heavy_fence.h"
 
 enum {
@@ -84,11 +84,7 @@ static bool spin(struct lock *l)
 /* Taking a lock leaves errno alone. */
 static long futex(uint32_t *word, int op, uint32_t value, const struct timespec *limit)
 {
-	int saved = errno;
-	long ret = syscall(SYS_futex, word, op, value, limit, NULL, 0);
-
-	errno = saved;
-	return ret;
+	return SYS_CALL(SYS_futex, word, op, value, limit, NULL, 0);
 }
 
 /* Acquire: pairs with the release of the thread that passed the lock. */
@@ -179,7 +175,7 @@ static bool end_ownership(struct lock *l, bool now)
 		if (i < SPINS)
 			cpu_relax();
 		else
-			syscall(SYS_nanosleep, &pause, NULL);	/* no cancellation point */
+			SYS_CALL(SYS_nanosleep, &pause, NULL);
 	}
 	return true;
 }
@@ -200,10 +196,8 @@ static void become_owner(struct lock *l, uintptr_t self)
 __attribute__((cold)) static bool change_owner(struct lock *l, bool now)
 {
 	uintptr_t self = lock_self();
-	int saved = errno;
 	bool mine = !load_relaxed(&l->owner) || end_ownership(l, now), owns;
 
-	errno = saved;
 	if (!mine) {
 		free_taken(l);
 		return false;

@@ -415,13 +415,15 @@ int udp_steer(struct wire *w, struct net_steer_list blocks, struct net_steer_lis
 
 	for (i = 0; i < UDP_FAMILIES; i++) {
 		struct sock_fprog prog = { .filter = insn };
+		long result;
 
 		if (u->fd[i] < 0)
 			continue;
 		prog.len = (unsigned short)steer_build(blocks, slots, i, insn);
-		if (setsockopt(u->fd[i], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF, &prog,
-			       sizeof(prog)) < 0)
-			err = errno;
+		result = SYS_RESULT(setsockopt(u->fd[i], SOL_SOCKET, SO_ATTACH_REUSEPORT_CBPF,
+					       &prog, sizeof(prog)));
+		if (result < 0)
+			err = (int)-result;
 	}
 	return err;
 }

@@ -136,7 +136,7 @@ static void note_overflow(struct udp_wire *u, uint32_t lost)
 	if (load_relaxed(&logged))
 		return;
 	store_relaxed(&logged, true);
-	getsockopt(u->fd[u->family], SOL_SOCKET, SO_RCVBUF, &size, &len);
+	(void)SYS_RESULT(getsockopt(u->fd[u->family], SOL_SOCKET, SO_RCVBUF, &size, &len));
 	log_warn(LOG_WIRE,
 		 "packets were lost: the receive buffer of UDP port %u (%d KiB) was full; "
 		 "net.core.rmem_max limits it",
@@ -164,7 +164,7 @@ static bool queue_is_nearly_full(struct udp_wire *u, unsigned int family)
 	uint32_t info[MEMINFO_VARS];
 	socklen_t len = sizeof(info);
 
-	if (getsockopt(u->fd[family], SOL_SOCKET, SO_MEMINFO, info, &len) < 0)
+	if (SYS_RESULT(getsockopt(u->fd[family], SOL_SOCKET, SO_MEMINFO, info, &len)) < 0)
 		return false;
 	u->buffer[family] = info[MEMINFO_BUFFER];
 	return info[MEMINFO_QUEUED] > nearly_all(info[MEMINFO_BUFFER]);

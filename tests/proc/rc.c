@@ -213,7 +213,7 @@ int rc_post_send(struct rc *rc, struct ibv_qp *qp, enum ibv_wr_opcode opcode, ui
 	};
 	struct ibv_send_wr *bad;
 
-	return ibv_post_send(qp, &wr, &bad);
+	return KEEPS_ERRNO(ibv_post_send(qp, &wr, &bad));
 }
 
 int rc_post_fetch_add(struct rc *rc, struct ibv_qp *qp, uint64_t add, const struct rc_addr *peer,
@@ -230,7 +230,7 @@ int rc_post_fetch_add(struct rc *rc, struct ibv_qp *qp, uint64_t add, const stru
 	};
 	struct ibv_send_wr *bad;
 
-	return ibv_post_send(qp, &wr, &bad);
+	return KEEPS_ERRNO(ibv_post_send(qp, &wr, &bad));
 }
 
 void rc_barrier(int sock)
@@ -251,15 +251,21 @@ void rc_pair(struct rc *rc, int sock, struct rc_addr *peer, uint8_t timeout, uin
 	rc_barrier(sock);
 }
 
-struct ibv_wc rc_wait(struct rc *rc)
+static int poll_any(struct rc *rc, struct ibv_wc *wc)
 {
-	struct ibv_wc wc;
 	int n;
 
 	do {
-		n = ibv_poll_cq(rc->cq, 1, &wc);
+		n = ibv_poll_cq(rc->cq, 1, wc);
 	} while (n == 0);
-	CHECK(n == 1);
+	return n;
+}
+
+struct ibv_wc rc_wait(struct rc *rc)
+{
+	struct ibv_wc wc;
+
+	CHECK(KEEPS_ERRNO(poll_any(rc, &wc)) == 1);
 	return wc;
 }
 
@@ -269,7 +275,7 @@ void rc_poll_until_told(struct rc *rc, int sock)
 	char c;
 
 	while (recv(sock, &c, 1, MSG_DONTWAIT) != 1)
-		CHECK_EQ(ibv_poll_cq(rc->cq, 1, &wc), 0);
+		CHECK_EQ(KEEPS_ERRNO(ibv_poll_cq(rc->cq, 1, &wc)), 0);
 }
 
 void rc_tell(int sock)

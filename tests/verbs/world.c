@@ -203,7 +203,7 @@ void world_poll(struct ibv_cq *cq, struct ibv_wc *wc, int n)
 	int got = 0;
 
 	while (got < n) {
-		int more = ibv_poll_cq(cq, n - got, wc + got);
+		int more = KEEPS_ERRNO(ibv_poll_cq(cq, n - got, wc + got));
 
 		CHECK(more >= 0);
 		got += more;
@@ -225,7 +225,7 @@ void world_post(struct ibv_qp *qp, struct ibv_send_wr *wr)
 {
 	struct ibv_send_wr *bad = NULL;
 
-	CHECK_EQ(ibv_post_send(qp, wr, &bad), 0);
+	CHECK_EQ(KEEPS_ERRNO(ibv_post_send(qp, wr, &bad)), 0);
 	CHECK(!bad);
 }
 
@@ -246,7 +246,7 @@ void world_recv(struct ibv_qp *qp, uint64_t wr_id, struct ibv_sge sge)
 {
 	struct ibv_recv_wr wr = { .wr_id = wr_id, .sg_list = &sge, .num_sge = 1 }, *bad = NULL;
 
-	CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+	CHECK_EQ(KEEPS_ERRNO(ibv_post_recv(qp, &wr, &bad)), 0);
 	CHECK(!bad);
 }
 
@@ -298,7 +298,7 @@ struct ibv_qp *world_flushed(struct world *w, struct ibv_cq *cq, int n)
 	for (int i = 0; i < n; i++) {
 		struct ibv_recv_wr wr = { .wr_id = i }, *bad;
 
-		CHECK_EQ(ibv_post_recv(qp, &wr, &bad), 0);
+		CHECK_EQ(KEEPS_ERRNO(ibv_post_recv(qp, &wr, &bad)), 0);
 	}
 	return qp;
 }

@@ -169,7 +169,8 @@ void vrb_mirror_scan(uint64_t now)
 	int cancel;
 
 	store_relaxed(&vrb_mirror_scan_at, time_after(now, LOOK_MS * VRB_MSEC));
-	if (!vrb.host || !host_shared(vrb.host) || fstat(host_dirfd(vrb.host), &st))
+	if (!vrb.host || !host_shared(vrb.host) ||
+	    SYS_RESULT(fstat(host_dirfd(vrb.host), &st)))
 		return;
 	cancel = cancel_off();
 	lock_acquire(&mirror_lock);

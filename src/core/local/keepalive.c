@@ -9,6 +9,7 @@
 #include "core/base/state.h"
 #include "core/device/device.h"
 #include "core/qp/qp.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/tuning.h"
 
@@ -40,7 +41,7 @@ static struct known_process *know(int slot, const struct host_peer *peer)
 
 static bool exists(pid_t pid)
 {
-	return kill(pid, 0) == 0 || errno != ESRCH;
+	return SYS_RESULT(kill(pid, 0)) != -ESRCH;
 }
 
 /*

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/progress/poll_idle.h"
 
-#include <errno.h>
 #include <poll.h>
 #include <sched.h>
 #include <time.h>
@@ -99,11 +98,10 @@ static void sleep_a_moment(unsigned int shards)
 	const struct timespec limit = { .tv_nsec = TUNE_POLL_SLEEP };
 	struct pollfd pfd[WIRE_FDS * (1 + VRB_RX_QUEUES)];
 	unsigned int n = fill(pfd, shards);
-	int before = errno, cancel = cancel_off();
+	int cancel = cancel_off();
 
 	poll_fds(pfd, n, &limit);
 	cancel_on(cancel);
-	errno = before;
 }
 
 /* A thread sleeps only if a packet can wake it up: lanes wake nobody. */

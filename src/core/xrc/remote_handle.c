@@ -13,7 +13,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -29,6 +28,7 @@
 #include "run/log.h"
 #include "run/progress.h"
 #include "util/atomic.h"
+#include "util/cancel.h"
 
 #define CALL_TIMEOUT (5 * VRB_SECOND)
 
@@ -87,7 +87,7 @@ static void watch(struct remote_qp *a)
 	a->watch = -1;
 	if (!host_peer(vrb.host, slot, &home))
 		return;
-	a->watch = (int)syscall(SYS_pidfd_open, home.pid, 0);
+	a->watch = (int)SYS_CALL(SYS_pidfd_open, home.pid, 0);
 	if (a->watch < 0 || !host_alive(vrb.host, slot, home.incarnation) ||
 	    progress_watch(vrb.progress, a->watch, PROGRESS_OWN, on_home_died, NULL)) {
 		if (a->watch >= 0)
