@@ -10,6 +10,7 @@
 #include "core/device/device.h"
 #include "core/fastpath/post.h"
 #include "core/mem/pd.h"
+#include "core/progress/drain.h"
 #include "core/progress/poll_loop.h"
 #include "core/progress/rx_steering.h"
 #include "core/xrc/open_qp.h"
@@ -132,6 +133,8 @@ static int modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int attr_mask)
 	target = to_vrb_qp(qp)->config.target;
 	if (attr_mask & IBV_QP_STATE && vrb_qp_arrived_first(target, attr->qp_state))
 		vrb_poll_arrived();
+	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RESET)
+		vrb_drain_answers(target);
 	if (attr_mask & IBV_QP_STATE && attr->qp_state == IBV_QPS_RTR)
 		vrb_steer_settle();
 	err = vrb_qp_modify(target, attr, attr_mask);

@@ -12,6 +12,9 @@
  *		because the requester's process is stopped, for longer than the QP's end waits.
  *	STOPPED_EXITED
  *		and then the responder's process exits.
+ *	STOPPED_RESET
+ *		because the requester's process is stopped; the QP is reset, which waits until it
+ *		continues.
  *
  * There is no progress thread and no UDP: all happens in polls.
  */
@@ -182,18 +185,24 @@ static void fill_lane(struct xrc *x, const struct rc_addr *peer, int sends)
 		CHECK_EQ(rc_post_send(&x->rc, x->rc.qp, IBV_WR_SEND, SIZE, peer, i), 0);
 }
 
-static void stop_process(pid_t pid)
+/* state: ") T ", stopped, or ") S ", asleep */
+static void await_state(pid_t pid, const char *state)
 {
 	char name[32], line[128] = "";
 	int fd;
 
-	CHECK(kill(pid, SIGSTOP) == 0);
 	snprintf(name, sizeof(name), "/proc/%d/stat", pid);
-	while (!strstr(line, ") T ")) {
+	while (!strstr(line, state)) {
 		fd = open(name, O_RDONLY);
 		CHECK(fd >= 0 && read(fd, line, sizeof(line) - 1) > 0);
 		close(fd);
 	}
+}
+
+static void stop_process(pid_t pid)
+{
+	CHECK(kill(pid, SIGSTOP) == 0);
+	await_state(pid, ") T ");
 }
 
 static void destroy_target(struct xrc *x)
@@ -226,6 +235,31 @@ static void stopped(bool destroyed)
 	stop_requester(&x, child.sock, child.pid);
 	if (destroyed)
 		destroy_target(&x);
+	CHECK(kill(child.pid, SIGCONT) == 0);
+	end_both(&x, &child);
+}
+
+/* Continues the requester once its parent sleeps, as it does while it waits for room. */
+static void wake_in_reset(pid_t requester)
+{
+	pid_t waker = fork();
+
+	CHECK(waker >= 0);
+	if (waker)
+		return;
+	await_state(getppid(), ") S ");
+	_exit(kill(requester, SIGCONT));
+}
+
+static void reset(void)
+{
+	struct child child = child_fork(stopped_requester);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+	struct xrc x;
+
+	stop_requester(&x, child.sock, child.pid);
+	wake_in_reset(child.pid);
+	CHECK_EQ(ibv_modify_qp(x.qp, &attr, IBV_QP_STATE), 0);
 	CHECK(kill(child.pid, SIGCONT) == 0);
 	end_both(&x, &child);
 }
@@ -314,6 +348,8 @@ int main(int argc, char **argv)
 	destroyed = strstr(argv[1], "DESTROYED");
 	if (!strcmp(argv[1], "STOPPED_EXITED"))
 		exited();
+	else if (!strcmp(argv[1], "STOPPED_RESET"))
+		reset();
 	else if (!strncmp(argv[1], "STOPPED", strlen("STOPPED")))
 		stopped(destroyed);
 	else

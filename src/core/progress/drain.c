@@ -37,6 +37,7 @@ struct wait {
 	/* PD of the region; NULL: all requests that modify memory or state of the peer */
 	struct pd_senders *senders;
 	uint32_t lkey;
+	bool only_answers;
 	uint64_t now;
 	bool waits;			/* some request is not complete, or answers wait: */
 	bool answers;			/* for room in a lane, so for a process to get a CPU */
@@ -148,7 +149,8 @@ static void look(struct wait *l, struct vrb_qp *qp)
 	l->sign = 0;
 	if (qp) {
 		lock_acquire(&qp->lock);
-		look_at(l, qp);
+		if (!l->only_answers)
+			look_at(l, qp);
 		look_at_answers(l, qp);
 		lock_release(&qp->lock);
 	} else if (l->senders && load_relaxed(&l->senders->n)) {
@@ -267,4 +269,9 @@ void vrb_drain_qp(struct vrb_qp *qp)
 	if (receives(qp))
 		vrb_poll_arrived();
 	wait_for(&(struct wait){ 0 }, qp);
+}
+
+void vrb_drain_answers(struct vrb_qp *qp)
+{
+	wait_for(&(struct wait){ .only_answers = true }, qp);
 }

@@ -4,7 +4,8 @@
  * adapter has fetched the data of a short request long before the program's next call, and programs
  * rely on that: they post, then deregister or destroy at once. So deregistration and destruction
  * first wait for the requests that use the object. Nor would an adapter still have an ACK to send
- * for what the program has seen: a queue pair also waits until its answers find room in a lane.
+ * for what the program has seen: a queue pair also waits until its answers find room in a lane, and
+ * before a transition to RESET, too.
  *
  * The calling thread polls while it waits; it must hold no lock. It waits as long as the peer makes
  * progress: at most DRAIN_SILENCE without an answer, and DRAIN_MAX in all. A peer that waits for a
@@ -42,6 +43,9 @@ extern const struct vrb_mr_waits vrb_mr_waits;
  * or state of the peer, and for its answers.
  */
 void vrb_drain_qp(struct vrb_qp *qp);
+
+/* Waits for its answers only. */
+void vrb_drain_answers(struct vrb_qp *qp);
 
 /* Number of times that a QP was checked for a region, for tests. Under vrb.poll_lock. */
 extern uint64_t vrb_drain_looks;
