@@ -4,6 +4,7 @@
  * QP's life until its last handle is closed.
  */
 #include <signal.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "rnd.h"
@@ -69,6 +70,44 @@ static void test_open_modify(void)
 	CHECK_EQ(group_query(&f, 0, STATE), IBV_QPS_ERR);
 	group_run(&f, 2, CLOSE);
 	CHECK_EQ(group_query(&f, 0, STATE), IBV_QPS_ERR);
+	group_end(&f);
+}
+
+/* Until the process waits for the answer to a call at the home, which has it then. */
+static void await_call(pid_t pid)
+{
+	char name[32];
+	long call = 0;
+
+	snprintf(name, sizeof(name), "/proc/%d/syscall", pid);
+	while (call != SYS_clock_nanosleep) {
+		FILE *f = fopen(name, "r");
+
+		CHECK(f);
+		if (fscanf(f, "%ld", &call) != 1)
+			call = 0;	/* it runs */
+		fclose(f);
+	}
+}
+
+/* What had arrived before ibv_modify_qp() was called through a handle is executed. */
+static void test_arrived(void)
+{
+	struct group f = { 0 };
+
+	group_start(&f);
+	group_run(&f, 1, OPEN);
+	group_send(&f, 0, 100);
+	group_run(&f, 0, POST);
+	child_stop(f.child[0].pid);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[0].srqn, 0, 8, NULL, 1, 0);
+	group_send_command(f.child[1].sock, TO_ERROR);
+	await_call(f.child[1].pid);
+	CHECK_EQ(kill(f.child[0].pid, SIGCONT), 0);
+	group_expect(&f, IBV_WC_SUCCESS);
+	rc_barrier(f.child[1].sock);
+	CHECK_EQ(group_take(&f, 0).byte_len, 8);
+	group_run(&f, 1, CLOSE);
 	group_end(&f);
 }
 
@@ -216,6 +255,7 @@ int main(int argc, char **argv)
 		{ "MODIFY", test_open_modify }, { "INHERIT", test_inherit },
 		{ "MOVE", test_move },          { "ORPHAN", test_orphan },
 		{ "WAITING", test_waiting },    { "STOPPED", test_stopped },
+		{ "ARRIVED", test_arrived },
 	};
 
 	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

@@ -542,6 +542,16 @@ void vrb_poll_arrived(void)
 	}
 }
 
+void vrb_poll_wire_in_round(uint64_t now)
+{
+	struct vrb_round *round = vrb_round;
+
+	vrb_tx_flush(vrb_main_rx_queue, now);
+	vrb_round_end(round);
+	vrb_rx_queue_take_all(vrb_main_rx_queue, now, false);
+	vrb_round_begin(round, now);
+}
+
 bool vrb_poll_messages(void)
 {
 	uint64_t now = clock_now();

@@ -59,6 +59,12 @@ void vrb_loopback_end(void);	/* only if begin returned true */
 void vrb_poll_arrived(void);
 
 /*
+ * The part of it that comes by the main rx queue's sockets, for a message of another process; the
+ * lanes were emptied before that. Must hold vrb.poll_lock, in a round of that queue.
+ */
+void vrb_poll_wire_in_round(uint64_t now);
+
+/*
  * One round of lanes and inbox, while waiting for a message of another process. Returns true if
  * anything was taken. Must hold no lock.
  */

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 
+#include "core/progress/poll_loop.h"
 #include "core/xrc/delegation.h"
 #include "core/xrc/open_table.h"
 #include "core/xrc/remote_handle.h"
@@ -34,6 +35,9 @@ static void serve(const struct xrc_msg *m, uint64_t now)
 	if (!xrc_peer_find(&to, m->head.slot))
 		return;
 	if (xrc_peer_sent(&to, m)) {
+		/* as ibv_modify_qp() does for a QP of its own process */
+		if (call == XRC_CALL_MODIFY)
+			vrb_poll_wire_in_round(now);
 		if (call < ARRAY_SIZE(calls) && calls[call].run &&
 		    m->head.body == calls[call].body)
 			head.epoch = (uint32_t)calls[call].run(m, now, reply, &len);
