@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
 
 #include <rdma/rsocket.h>
@@ -11,6 +12,8 @@
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
+
+enum { READABLE_MAX = 65536 };	/* bytes that FIONREAD counts */
 
 PRELOAD_EXPORT int fcntl64(int number, int cmd, ...);
 
@@ -88,11 +91,16 @@ static int set_nonblock(int fd, const int *on)
 	return rfcntl(fd, F_SETFL, *on ? flags | O_NONBLOCK : flags & ~O_NONBLOCK);
 }
 
+/* Stacks of threads may be small. */
 static int count_readable(int fd, int *count)
 {
-	char some[65536];
-	ssize_t n = rrecv(fd, some, sizeof(some), MSG_PEEK | MSG_DONTWAIT);
+	void *some = malloc(READABLE_MAX);
+	ssize_t n;
 
+	if (!some)
+		return -1;
+	n = rrecv(fd, some, READABLE_MAX, MSG_PEEK | MSG_DONTWAIT);
+	free(some);
 	if (n < 0 && errno != EAGAIN)
 		return -1;
 	*count = n < 0 ? 0 : (int)n;

@@ -33,7 +33,8 @@ static bool any_entry(const struct pollfd *fds, nfds_t n)
 
 static int poll_mapped(struct pollfd *fds, nfds_t n, int timeout)
 {
-	struct pollfd few[FEW], *mapped = n > FEW ? calloc(n, sizeof(*mapped)) : few;
+	struct pollfd few[FEW], *many = n > FEW ? calloc(n, sizeof(*many)) : NULL;
+	struct pollfd *const mapped = n > FEW ? many : few;
 	nfds_t i;
 	int ready;
 
@@ -41,6 +42,7 @@ static int poll_mapped(struct pollfd *fds, nfds_t n, int timeout)
 		errno = ENOMEM;
 		return -1;
 	}
+	pthread_cleanup_push(free, many);
 	for (i = 0; i < n; i++) {
 		int fd = entry_fd(fds[i].fd);
 
@@ -51,8 +53,7 @@ static int poll_mapped(struct pollfd *fds, nfds_t n, int timeout)
 	ready = rpoll(mapped, n, timeout);
 	for (i = 0; ready >= 0 && i < n; i++)
 		fds[i].revents = mapped[i].revents;
-	if (mapped != few)
-		free(mapped);
+	pthread_cleanup_pop(1);
 	return ready;
 }
 

@@ -3,14 +3,19 @@
  * preload_test LIBRSPRELOAD
  *
  * System calls that no program of the stock tests uses, with librspreload.so preloaded:
- * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, syscall(). And with
+ * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, FIONREAD in a small stack, a
+ * poll() that is cancelled, syscall(). And with
  * RDMAV_FORK_SAFE=1, clients that the server cannot wait for.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <malloc.h>
+#include <poll.h>
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/socket.h>
@@ -24,6 +29,9 @@ enum {
 	HIGH_FD = 3000, /* a descriptor beyond FD_SETSIZE */
 	LIMIT_S = 20,
 	GONE = 30, /* five seconds each would exceed the test's limit */
+	STACK = 65536, /* bytes */
+	POLLED = 1000, /* descriptors; what they take is allocated */
+	CANCELLED = 100,
 };
 
 static struct timeval limit(void)
@@ -84,6 +92,56 @@ static void select_beyond_fd_setsize(int from, int to)
 	free(set);
 }
 
+static void *count_readable(void *arg)
+{
+	int count;
+
+	CHECK_EQ(ioctl(*(int *)arg, FIONREAD, &count), 0);
+	CHECK_EQ(count, 1);
+	return NULL;
+}
+
+static void counts_in_a_small_stack(int from, int to)
+{
+	pthread_attr_t small;
+	pthread_t thread;
+	char c;
+
+	CHECK_EQ(write(from, "z", 1), 1);
+	CHECK_EQ(recv(to, &c, 1, MSG_PEEK), 1);
+	CHECK_EQ(pthread_attr_init(&small), 0);
+	CHECK_EQ(pthread_attr_setstacksize(&small, STACK), 0);
+	CHECK_EQ(pthread_create(&thread, &small, count_readable, &to), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(read(to, &c, 1), 1);
+}
+
+static void *poll_many(void *arg)
+{
+	struct pollfd fds[POLLED];
+
+	for (int i = 0; i < POLLED; i++)
+		fds[i] = (struct pollfd){ .fd = i ? -1 : *(int *)arg, .events = POLLIN };
+	poll(fds, POLLED, -1);
+	return NULL;
+}
+
+static void a_cancelled_poll_leaks_nothing(int to)
+{
+	size_t before = mallinfo2().uordblks;
+
+	for (int i = 0; i < CANCELLED; i++) {
+		pthread_t thread;
+		void *end;
+
+		CHECK_EQ(pthread_create(&thread, NULL, poll_many, &to), 0);
+		CHECK_EQ(pthread_cancel(thread), 0);
+		CHECK_EQ(pthread_join(thread, &end), 0);
+		CHECK(end == PTHREAD_CANCELED);
+	}
+	CHECK(mallinfo2().uordblks < before + CANCELLED * POLLED * sizeof(struct pollfd) / 2);
+}
+
 /* The peer of a connection that is closed by system call learns it. */
 static void closes_by_number(int from, int to)
 {
@@ -106,6 +164,8 @@ static void over_rsockets(void)
 	CHECK(to >= 0);
 	waits_by_timespec(from, to);
 	select_beyond_fd_setsize(from, to);
+	counts_in_a_small_stack(from, to);
+	a_cancelled_poll_leaks_nothing(to);
 	closes_by_number(from, to);
 	CHECK_EQ(close(to), 0);
 	CHECK_EQ(close(listener), 0);
