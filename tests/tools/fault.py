@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: BSD-2-Clause
 """verbena fault: rules are checked, and the rules of a running process are changed."""
+import errno
 import os
 import shutil
 import subprocess
@@ -7,7 +8,7 @@ import sys
 import tempfile
 
 from holding import Holder
-from tools import cases_of, main, want, want_equal
+from tools import cases_of, filtered, main, want, want_equal
 
 SWEPT, PEER = sys.argv.pop(), sys.argv.pop()
 
@@ -155,7 +156,7 @@ def case_same_seed_same_faults(bench):
     want(recorded_faults(bench, rules.replace("seed 11", "seed 12")) != quiet, "another seed")
 
 
-def sweep(bench, *words, expect):
+def sweep(bench, *words, expect, prefix=()):
     """A copy of the swept program, which writes to a file; the check compares that."""
     program = os.path.join(bench.dir, "swept")
     if not os.path.exists(program):
@@ -167,8 +168,8 @@ def sweep(bench, *words, expect):
     check = f"test \"$(cat {arrived})\" = 'what was sent has arrived'"
     bug = words[:1] if words and not words[0].startswith("-") else ()
     return bench.call(
-        [bench.tool(), "fault", "sweep", "-c", check, *words[len(bug):], "--", program, arrived,
-         *bug],
+        [*prefix, bench.tool(), "fault", "sweep", "-c", check, *words[len(bug):], "--", program,
+         arrived, *bug],
         expect=expect, limit=600,
     ).out
 
@@ -212,6 +213,13 @@ def case_sweep_finds(bench):
     ):
         out = sweep(bench, bug, "-t", "10", "-o", only, expect=1)
         want(found in out.splitlines(), f"{bug}:\n{out}")
+
+
+def case_sweep_without_pidfd(bench):
+    """On kernels and in containers that refuse it."""
+    out = sweep(bench, "-t", "10", "-o", "verb ibv_alloc_pd", expect=0,
+                prefix=filtered(bench, "pidfd_open", errno.EPERM))
+    want("0 hang, 0 crash, 0 leak, 0 wrong, " in out.splitlines()[-1], out)
 
 
 def case_sweep_not_struck(bench):

@@ -88,6 +88,39 @@ class ToolBench(Bench):
             raise Failure(f"not JSON ({error}):\n{done.describe()}") from error
 
 
+# A program: installs a seccomp filter that refuses one system call with an errno value (socket():
+# of one family only), then runs another.
+FILTER = r"""
+import ctypes, errno, os, struct, sys
+call, value, family = int(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
+def op(code, k, jt=0, jf=0): return struct.pack("HBBI", code, jt, jf, k)
+prog = op(0x20, 0) + op(0x15, call, 0, 3)
+prog += (op(0x20, 16) + op(0x15, family, 0, 1)) if family >= 0 else (op(0x06, 0x50000 | value) * 2)
+prog += op(0x06, 0x50000 | value) + op(0x06, 0x7fff0000)
+libc = ctypes.CDLL(None, use_errno=True)
+class Prog(ctypes.Structure): _fields_ = [("len", ctypes.c_ushort), ("filter", ctypes.c_char_p)]
+fprog = Prog(len(prog) // 8, prog)
+if libc.prctl(38, 1, 0, 0, 0) or libc.prctl(22, 2, ctypes.byref(fprog), 0, 0):
+    sys.exit(77)
+os.execv(sys.argv[4], sys.argv[4:])
+"""
+SYSCALLS = {
+    "x86_64": {"socket": 41, "process_vm_readv": 310, "eventfd2": 290, "pidfd_open": 434},
+    "aarch64": {"socket": 198, "process_vm_readv": 270, "eventfd2": 19, "pidfd_open": 434},
+}
+
+
+def filtered(bench, call, value, family=-1):
+    machine = SYSCALLS.get(os.uname().machine)
+    if not machine:
+        raise LeftOut("no numbers of system calls for this machine")
+    if bench.sanitized:
+        raise LeftOut("a sanitizer's run-time needs the system calls that are refused")
+    return [
+        "/usr/bin/python3", "-I", "-S", "-c", FILTER, str(machine[call]), str(value), str(family),
+    ]
+
+
 def want(condition, text):
     if not condition:
         raise Failure(text)

@@ -8,12 +8,11 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
+#include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -123,17 +122,22 @@ static pid_t start(const struct sweep *s, const char *rules)
 	_exit(EXIT_NOT_FOUND);
 }
 
+static void interrupt_wait(int signal)
+{
+}
+
+/* Not by a pidfd, which not every kernel and container allows. */
 static void wait_for(struct outcome *o, pid_t child, unsigned int seconds)
 {
-	struct pollfd pfd = { .fd = (int)syscall(SYS_pidfd_open, child, 0), .events = POLLIN };
-	int n;
+	const struct sigaction interrupt = { .sa_handler = interrupt_wait };
+	/* again and again: the first may come before the wait */
+	struct itimerval limit = { .it_value.tv_sec = seconds, .it_interval.tv_sec = 1 };
+	siginfo_t ended;
 
-	do
-		n = poll(&pfd, 1, (int)seconds * 1000);
-	while (n < 0 && errno == EINTR);
-	o->hung = n == 0;
-	if (pfd.fd >= 0)
-		close(pfd.fd);
+	sigaction(SIGALRM, &interrupt, NULL);
+	setitimer(ITIMER_REAL, &limit, NULL);
+	o->hung = waitid(P_PID, (id_t)child, &ended, WEXITED | WNOWAIT) < 0;
+	setitimer(ITIMER_REAL, &(struct itimerval){ 0 }, NULL);
 	kill(-child, SIGKILL);
 	while (waitpid(child, &o->status, 0) < 0 && errno == EINTR)
 		;
