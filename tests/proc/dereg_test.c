@@ -2,8 +2,8 @@
 /*
  * Revocation of access races with remote access. One process writes to a region of another as fast
  * as it can while the owner revokes the access: by ibv_dereg_mr, by ibv_rereg_mr, by destroying the
- * QP, or by invalidating, unbinding or deallocating a memory window. After the call has returned
- * the memory must not change any more, and the writer's request must fail.
+ * QP or taking its rights, or by invalidating, unbinding or deallocating a memory window. After the
+ * call has returned the memory must not change any more, and the writer's request must fail.
  */
 #include <signal.h>
 #include <string.h>
@@ -16,8 +16,8 @@
 #include "rc.h"
 
 enum {
-	SIZE = 32768,
-	ROUNDS = 60,
+	SIZE = 4 << 20,		/* takes long enough that it is revoked in between */
+	ROUNDS = 63,
 	TIMEOUT = 10,
 	RETRIES = 3,
 	SCANS = 50,
@@ -50,7 +50,8 @@ static void write_until_error(int sock)
 			wc = rc_wait(&rc);
 			++*completed_writes;
 		}
-		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_RETRY_EXC_ERR);
+		CHECK(wc.status == IBV_WC_REM_ACCESS_ERR || wc.status == IBV_WC_RETRY_EXC_ERR ||
+		      wc.status == IBV_WC_REM_INV_REQ_ERR);
 		rc_barrier(sock);
 		CHECK(ibv_destroy_qp(rc.qp) == 0);
 	}
@@ -58,24 +59,34 @@ static void write_until_error(int sock)
 	rc_close(&rc);
 }
 
-static void wait_for_writes(void)
+/* Returns while a WRITE is going on: it has stored the first byte, and hardly more. */
+static void wait_for_writes(struct rc *rc)
 {
+	volatile char *first = rc->buf;
 	uint32_t seen = *completed_writes;
 
 	while (*completed_writes - seen < 3)
 		;
+	*first = 0;
+	while (*first == 0)
+		;
 }
 
-/* Fills the buffer and checks that no WRITE changes it any more. */
+/*
+ * Marks the buffer, first what a WRITE reaches last, and checks that none changes it any more.
+ */
 static void expect_unchanged(struct rc *rc)
 {
-	memset(rc->buf, 0xaa, SIZE);
+	for (int i = SIZE - 64; i >= 0; i -= 64)
+		rc->buf[i] = (char)0xaa;
 	for (int scan = 0; scan < SCANS; scan++)
 		for (int i = 0; i < SIZE; i += 64)
 			CHECK((uint8_t)rc->buf[i] == 0xaa);
 }
 
-enum revocation { DEREG, REREG, DESTROY_QP, INVALIDATE, UNBIND, DEALLOC_MW, REVOCATIONS };
+enum revocation {
+	DEREG, REREG, DESTROY_QP, QP_RIGHTS, INVALIDATE, UNBIND, DEALLOC_MW, REVOCATIONS
+};
 
 static struct ibv_mw *mw;	/* bound to the whole region in the last three */
 
@@ -127,6 +138,8 @@ static uint32_t grant_access(struct rc *rc, enum revocation revocation)
 
 static void revoke_access(struct rc *rc, enum revocation revocation, void *other_buffer)
 {
+	struct ibv_qp_attr no_rights = { .qp_access_flags = 0 };
+
 	switch (revocation) {
 	case DEREG:
 		CHECK(ibv_dereg_mr(rc->mr) == 0);
@@ -139,6 +152,9 @@ static void revoke_access(struct rc *rc, enum revocation revocation, void *other
 	case DESTROY_QP:
 		CHECK(ibv_destroy_qp(rc->qp) == 0);
 		rc->qp = NULL;
+		break;
+	case QP_RIGHTS:
+		CHECK(ibv_modify_qp(rc->qp, &no_rights, IBV_QP_ACCESS_FLAGS) == 0);
 		break;
 	case INVALIDATE:
 		invalidate(rc);
@@ -184,7 +200,7 @@ static void own_region(int sock)
 		rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
 		rkey = grant_access(&rc, revocation);
 		CHECK(write(sock, &rkey, sizeof(rkey)) == sizeof(rkey));
-		wait_for_writes();
+		wait_for_writes(&rc);
 		revoke_access(&rc, revocation, other_buffer);
 		expect_unchanged(&rc);
 		rc_barrier(sock);

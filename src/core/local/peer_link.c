@@ -100,7 +100,7 @@ static void release_peers(struct vrb_peer *n)
 	}
 	vrb_peer_drop_kept(n);
 	*n = (struct vrb_peer){ .retry_at = VRB_NEVER, .slot = HOST_NO_SLOT,
-				.published = n->published, .ud = n->ud };
+				.published = n->published, .granted = n->granted, .ud = n->ud };
 	list_init(&n->kept);
 	message_sender_init(&n->sender);
 }
@@ -110,6 +110,13 @@ static bool was_receiving(const struct vrb_qp *qp)
 	return wq_receives(qp->peer.published & 0xf);
 }
 
+/* Does the QP refuse some requests that it has taken until now? */
+static bool revokes(const struct vrb_qp *qp)
+{
+	return was_receiving(qp) &&
+	       (!wq_receives(qp->wq.state) || qp->peer.granted & ~qp->wq.access);
+}
+
 void vrb_peer_publish(struct vrb_qp *qp)
 {
 	const struct seg_qp_facts facts = {
@@ -117,9 +124,10 @@ void vrb_peer_publish(struct vrb_qp *qp)
 		.waits = qp->xrc.waits,
 		.blocked = qp->peer.answers_wait,
 	};
-	bool stopped_receiving = was_receiving(qp) && !wq_receives(qp->wq.state);
+	bool revoked = revokes(qp);
 
 	qp->peer.published = vrb_peer_publication(qp);
+	qp->peer.granted = qp->wq.access;
 	qp->peer.target = (struct onesided_target){ 0 };	/* the path may be another */
 	/* Raw packet QPs have no peer. */
 	if (!vrb.local || qp->wq.type == IBV_QPT_RAW_PACKET)
@@ -136,8 +144,8 @@ void vrb_peer_publish(struct vrb_qp *qp)
 	}
 	if (!segment_publish_qp(local_segment(vrb.local), &qp->wq, facts) && !qp->peer.word)
 		qp->peer.word = segment_progress(local_segment(vrb.local), qp->wq.qpn);
-	/* After a QP has stopped receiving, no peer may write to its memory. */
-	if (stopped_receiving)
+	/* From now on no peer may do with its memory what it no longer grants. */
+	if (revoked)
 		local_wait_quiet(vrb.local);
 }
 

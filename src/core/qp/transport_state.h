@@ -78,6 +78,7 @@ struct vrb_peer {
 	bool rtr_expected;
 	/* published state: bits 0-3 state, 4-5 mig_state, 7 established */
 	uint8_t published;
+	uint16_t granted;		/* the published rights, IBV_ACCESS_REMOTE_* */
 	uint16_t plain;		/* see peer_message.h; 0: output is left to the engine */
 	struct vrb_keepalive keepalive;		/* probe to the process of a peer on the wire */
 	int32_t slot;		/* slot of the peer's process; HOST_NO_SLOT: unknown */
