@@ -6,6 +6,9 @@
  * mappings of the key.
  */
 #include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "host/host.h"
 #include "local/parts.h"
@@ -13,12 +16,14 @@
 #include "local/segment.h"
 #include "run/clock.h"
 #include "run/log.h"
+#include "run/proc_state.h"
 #include "util/atomic.h"
 #include "util/time.h"
 #include "util/tuning.h"
 
-#define UNUSED_TIMEOUT (10 * VRB_SECOND)	/* the caller may unmap the memory next */
-#define QUIET_TIMEOUT  (100 * VRB_MSEC)		/* the memory stays registered */
+#define BUSY_TIMEOUT  (10 * VRB_SECOND)
+/* For a peer that is stopped, if the memory stays registered: the caller may not unmap it next. */
+#define QUIET_TIMEOUT (100 * VRB_MSEC)
 
 /* Returns the first slot from `slot` on whose lane was ever claimed; SEG_PEERS: there is none. */
 static unsigned int claimed_from(const struct segment *seg, unsigned int slot)
@@ -46,14 +51,39 @@ static const struct lane *next_lane(struct local *l, unsigned int *slot)
 	return NULL;
 }
 
+static bool is_stopped(struct local *l, unsigned int slot)
+{
+	struct host_peer peer;
+
+	return host_peer(l->host, slot, &peer) && proc_is_stopped(peer.pid);
+}
+
 /*
- * Waits until *hazard no longer holds the value. Gives up if the process in `slot` has died, or
- * after the timeout, which probably means that the process is stopped.
+ * A long copy, or one whose process gets little of a CPU, takes longer than a stopped process is
+ * waited for. Then the wait leaves the CPU to it.
+ */
+static bool goes_on(struct local *l, unsigned int slot, uint64_t waited, uint64_t timeout)
+{
+	static const struct timespec pause = { .tv_nsec = LIMIT_HAZARD_PAUSE_NS };
+
+	if (waited < timeout) {
+		sched_yield();
+		return true;
+	}
+	if (waited >= BUSY_TIMEOUT || is_stopped(l, slot))
+		return false;
+	syscall(SYS_nanosleep, &pause, NULL);	/* no cancellation point */
+	return true;
+}
+
+/*
+ * Waits until *hazard no longer holds the value. Gives up if the process in `slot` has died, after
+ * the timeout if it is stopped, or after BUSY_TIMEOUT.
  */
 static void wait_hazard(struct local *l, unsigned int slot, const struct lane *lane,
 			const uint32_t *hazard, uint32_t value, uint64_t timeout)
 {
-	uint64_t until = 0;
+	uint64_t since = 0;
 
 	for (unsigned int tries = 1; load_acquire(hazard) == value; tries++) {
 		if (tries % LIMIT_HAZARD_SPINS != 0) {
@@ -62,15 +92,14 @@ static void wait_hazard(struct local *l, unsigned int slot, const struct lane *l
 		}
 		if (!host_alive(l->host, slot, load_relaxed(&lane->sender)))
 			return;
-		if (until == 0)
-			until = clock_now() + timeout;
-		if (clock_now() >= until) {
+		if (since == 0)
+			since = clock_now();
+		if (!goes_on(l, slot, clock_now() - since, timeout)) {
 			log_limited(LOG_LOCAL, LOG_WARN,
 				    "the process in slot %u has not finished its access to memory",
 				    slot);
 			return;
 		}
-		sched_yield();
 	}
 }
 
@@ -135,7 +164,7 @@ static void wait_own(struct local *l, uint32_t index)
 
 void local_wait_unused(struct local *l, uint32_t index)
 {
-	wait_hazards(l, index, UNUSED_TIMEOUT);
+	wait_hazards(l, index, BUSY_TIMEOUT);
 	wait_own(l, index);	/* behind the fence of wait_hazards() */
 }
 

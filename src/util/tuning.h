@@ -612,6 +612,12 @@
 #define LIMIT_HAZARD_SPINS 4096
 
 /*
+ * Unit: ns between looks at a hazard that stays set.  Reason: leaves the CPU to the copy that is
+ * waited for.  Read by: local/hazard.c.
+ */
+#define LIMIT_HAZARD_PAUSE_NS 50000
+
+/*
  * Unit: READs and WRITEs of a peer's region before it is mapped.  Measured against: mapping 64 KiB
  * takes 42 us and its first copy 22 us, where process_vm_writev takes 6 us (issue 15).  Read by:
  * local/region_map.c.

@@ -8,14 +8,19 @@
 #include "host_env.h"
 
 #include <pthread.h>
+#include <sched.h>
 
 #include "local/message.h"
 #include "local/parts.h"
 #include "local/peer.h"
 #include "local/segment.h"
+#include "run/clock.h"
+#include "util/time.h"
 #include "util/tuning.h"
 
 enum { NETNS = 42, SENDER = 0, RECEIVER, MEMBERS, SUCCESSORS = 20 };
+
+#define LONG_ACCESS (VRB_SECOND / 2)
 
 static struct host *host[MEMBERS];
 static struct local *local[MEMBERS];
@@ -181,6 +186,34 @@ static void a_lane_is_cleared_while_another_thread_looks_at_its_hazards(void **s
 	assert_int_equal(pthread_join(looker, NULL), 0);
 }
 
+static void *wait_quiet(void *arg)
+{
+	bool *waited = arg;
+
+	local_wait_quiet(local[RECEIVER]);
+	*waited = load_acquire(&over);
+	return NULL;
+}
+
+/* As after a long copy, or one whose process gets little of a CPU. */
+static void an_access_is_waited_for_while_its_process_runs(void **state)
+{
+	uint32_t *hazard = to->map.lane->hazard;
+	uint64_t start = clock_now();
+	pthread_t waiter;
+	bool waited;
+
+	store_relaxed(&over, false);
+	store_release(hazard, 1);
+	assert_int_equal(pthread_create(&waiter, NULL, wait_quiet, &waited), 0);
+	while (clock_now() - start < LONG_ACCESS)
+		sched_yield();
+	store_release(&over, true);
+	store_release(hazard, 0);
+	assert_int_equal(pthread_join(waiter, NULL), 0);
+	assert_true(waited);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -191,6 +224,7 @@ int main(void)
 		CASE(an_unchanged_tail_lets_its_sender_sleep),
 		CASE(a_sleep_ends_steady_polls),
 		CASE(a_lane_is_cleared_while_another_thread_looks_at_its_hazards),
+		CASE(an_access_is_waited_for_while_its_process_runs),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
