@@ -17,6 +17,7 @@
 #include "core/qp/qp.h"
 #include "local/onesided.h"
 #include "local/peer.h"
+#include "local/segment.h"
 #include "run/clock.h"
 #include "util/compiler.h"
 
@@ -436,6 +437,31 @@ static enum reason pull_bounced(struct wq_qp *wq, const struct wq_pull *from, ui
 	return done == total ? REASON_NONE : REASON_LKEY_RANGE;
 }
 
+/*
+ * Once its QP has ended, a program may store other bytes where the payload was. The QP publishes
+ * its end before that, so what was read while it stood is what was sent.
+ */
+static bool sender_stands(struct vrb_qp *qp)
+{
+	struct seg_qp sender;
+
+	if (qp->wq.type != IBV_QPT_RC || (!qp->peer.entry && !vrb_peer_find(qp, clock_coarse())))
+		return true;
+	return peer_map_qp_copy(qp->peer.entry, qp->wq.dest_qpn, &sender) &&
+	       wq_receives(sender.state) && sender.dest_qpn == qp->wq.qpn;
+}
+
+static enum reason fetch_bounced(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
+				 uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
+				 enum mem_access access)
+{
+	enum reason why = pull_bounced(wq, from, offset, total, dst, num_dst, access);
+
+	if (why == REASON_NONE && !sender_stands(wq_to_vrb_qp(wq)))
+		why = REASON_PEER_DIED;
+	return why;
+}
+
 enum reason vrb_peer_fetch(struct wq_qp *wq, const struct wq_pull *from, uint64_t offset,
 			  uint64_t total, const struct ibv_sge *dst, uint32_t num_dst,
 			  enum mem_access access)
@@ -460,7 +486,7 @@ enum reason vrb_peer_fetch(struct wq_qp *wq, const struct wq_pull *from, uint64_
 	}
 	if (why != REASON_NONE || left > 0) {
 		unpin(&p, 0);
-		return pull_bounced(wq, from, offset, total, dst, num_dst, access);
+		return fetch_bounced(wq, from, offset, total, dst, num_dst, access);
 	}
 	if (p.n == 1 && offset == 0 && access == MEM_RECV_WRITE)
 		err = vrb_peer_fetch_split(wq_to_vrb_qp(wq), from, &p.seg[0], dst[0].lkey);
@@ -471,6 +497,6 @@ enum reason vrb_peer_fetch(struct wq_qp *wq, const struct wq_pull *from, uint64_
 		local_pull_refused(vrb.local, from);
 	/* EFAULT does not tell which side faulted; a copy through the bounce buffer does. */
 	if (err == EFAULT)
-		return pull_bounced(wq, from, offset, total, dst, num_dst, access);
-	return err ? REASON_PEER_DIED : REASON_NONE;
+		return fetch_bounced(wq, from, offset, total, dst, num_dst, access);
+	return err || !sender_stands(wq_to_vrb_qp(wq)) ? REASON_PEER_DIED : REASON_NONE;
 }
