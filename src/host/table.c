@@ -152,7 +152,11 @@ void table_unlock(struct table *t)
 
 bool table_steer_lock(struct table *t)
 {
-	return wait_for_lock(t, TABLE_STEER_LOCK_AT, TABLE_CLEANUP_TIMEOUT) == 0;
+	int cancel = cancel_off();
+	int err = wait_for_lock(t, TABLE_STEER_LOCK_AT, TABLE_CLEANUP_TIMEOUT);
+
+	cancel_on(cancel);
+	return err == 0;
 }
 
 void table_steer_unlock(struct table *t)

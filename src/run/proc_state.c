@@ -6,20 +6,23 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "util/cancel.h"
+
 enum { STAT_START = 64 };	/* beyond the number, the name and the state */
 
 bool proc_is_stopped(pid_t pid)
 {
 	char text[STAT_START], *name_end;
-	ssize_t n;
-	int fd;
+	int cancel = cancel_off(), fd;
+	ssize_t n = 0;
 
 	snprintf(text, sizeof(text), "/proc/%d/stat", (int)pid);
 	fd = open(text, O_RDONLY | O_CLOEXEC);
-	if (fd < 0)
-		return false;
-	n = read(fd, text, sizeof(text) - 1);
-	close(fd);
+	if (fd >= 0) {
+		n = read(fd, text, sizeof(text) - 1);
+		close(fd);
+	}
+	cancel_on(cancel);
 	text[n > 0 ? n : 0] = '\0';
 	name_end = strrchr(text, ')');	/* a name can have any characters */
 	return name_end && (strncmp(name_end, ") T", 3) == 0 || strncmp(name_end, ") t", 3) == 0);
