@@ -89,7 +89,7 @@ static void restart_ack_timer(struct roce_qp *qp, uint64_t now)
  * Probe long before the ack timeout, which is set for the worst network: after a few round trips
  * without an answer, a few packets are worth sending. But never probe earlier, whatever the
  * timeout: needless probes fill the queue that makes round trips long. A QP without an ack timeout
- * probes as well: it waits for ever, but not for what is lost.
+ * probes as well, PROBES_MAX times: it waits for ever, but not for what is lost.
  */
 static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 {
@@ -99,7 +99,10 @@ static void restart_probe_timer(struct roce_qp *qp, uint64_t now)
 
 	wait = max(min(wait, ack_timeout(qp) / TUNE_PROBE_PART), least);
 	at = time_after(time_after(now, wait), pull_time(qp));
-	qp->retry.probe_at = at < qp->retry.ack_deadline ? at : VRB_NEVER;
+	if (at < qp->retry.ack_deadline && (qp->wq->timeout || qp->retry.probes < PROBES_MAX))
+		qp->retry.probe_at = at;
+	else
+		qp->retry.probe_at = VRB_NEVER;
 }
 
 static void start_timers(struct roce_qp *qp, uint64_t now)

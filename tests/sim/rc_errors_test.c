@@ -312,7 +312,7 @@ static void dead_peer(void **state)
 	}
 }
 
-/* Timeout 0 is infinite: the request does not fail, and no timer runs. */
+/* Timeout 0 is infinite: the request does not fail, and no timer runs once the probes end. */
 static void timeout_zero_waits_for_ever(void **state)
 {
 	struct net_config net = { .delay = 5000, .drop = drop_all };

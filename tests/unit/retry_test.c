@@ -213,7 +213,7 @@ static void probes_need_no_timeout(void **state)
 	env_aeth(&e, ROCE_RC_ACKNOWLEDGE, roce_syndrome(ROCE_AETH_NAK, 0), ENV_PSN, 0);
 	env_aeth(&e, ROCE_RC_ACKNOWLEDGE, roce_syndrome(ROCE_AETH_ACK, 0), ENV_PSN, 0);
 	assert_int_equal(env_drain(&e), 0);
-	for (int i = 0; i < 30; i++) {
+	for (int i = 0; i < 20; i++) {
 		e.now = e.qp.retry.probe_at;
 		roce_timeout(&e.qp, e.now);
 		assert_in_range(env_drain(&e), 1, 2);
