@@ -37,6 +37,7 @@ static void clear_slot(struct host *h, int slot)
 	host_file_name(slot, "", prefix);
 	host_dir_sweep(h->dir.fd, prefix);
 	table_write_slot(&h->table, slot, &empty);
+	table_note_departure(&h->table);
 }
 
 /* As clear_slot(), but keeps its exit MADs. */
@@ -319,6 +320,11 @@ uint64_t host_group(const struct host *h)
 uint64_t host_generation(const struct host *h)
 {
 	return h->shared ? table_turn(&h->table) : 1;
+}
+
+uint64_t host_departures(const struct host *h)
+{
+	return h->shared ? table_departures(&h->table) : 0;
 }
 
 int host_slot(const struct host *h)
@@ -625,6 +631,8 @@ void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_stee
 			h->self.shard[i - 1][family] = (uint16_t)(steer->at[i][family] + 1);
 	table_write_slot(&h->table, h->slot, &h->self);
 	table_advance_turn(&h->table);
+	if (!udp_port)
+		table_note_departure(&h->table);
 	lock_release(&h->lock);
 }
 

@@ -82,6 +82,12 @@ uint64_t host_group(const struct host *h);
 /* Changes whenever a member joins or leaves, or its blocks or positions change. */
 uint64_t host_generation(const struct host *h);
 
+/*
+ * Changes when a member is about to close its UDP sockets, which moves those of others in their
+ * groups, and when it has left.
+ */
+uint64_t host_departures(const struct host *h);
+
 /* Returns this process's slot; HOST_NO_SLOT in private mode. */
 int host_slot(const struct host *h);
 
@@ -162,7 +168,7 @@ bool host_reclaim(struct host *h, int slot);
 /* Reclaims the resources of all dead processes. Returns their number. */
 unsigned int host_reap(struct host *h);
 
-/* Publishes this process's UDP port and socket positions; port 0 if it is closed. */
+/* Publishes this process's UDP port and socket positions; port 0: the sockets will be closed. */
 void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_steer *steer);
 
 /*

@@ -18,7 +18,9 @@
 #include "util/file_room.h"
 #include "util/time.h"
 
-#define TURN_AT 64	/* after the header */
+/* after the header */
+#define TURN_AT       64
+#define DEPARTURES_AT 72
 
 enum { READ_TRIES = 3 };
 
@@ -99,18 +101,39 @@ bool table_wait_over(struct table_wait *w, uint64_t turn, uint64_t now)
 	return now > w->moved + w->timeout || now > w->began + TABLE_WAIT_MAX;
 }
 
+static uint64_t read_number(const struct table *t, off_t at)
+{
+	uint64_t n;
+
+	return read_at(t, &n, sizeof(n), at) ? n : 0;
+}
+
+/* A number that differs from all earlier ones. */
+static void write_time(struct table *t, off_t at)
+{
+	uint64_t now = clock_now();
+
+	write_at(t, &now, sizeof(now), at);
+}
+
 uint64_t table_turn(const struct table *t)
 {
-	uint64_t turn;
-
-	return read_at(t, &turn, sizeof(turn), TURN_AT) ? turn : 0;
+	return read_number(t, TURN_AT);
 }
 
 void table_advance_turn(struct table *t)
 {
-	uint64_t turn = clock_now();
+	write_time(t, TURN_AT);
+}
 
-	write_at(t, &turn, sizeof(turn), TURN_AT);
+uint64_t table_departures(const struct table *t)
+{
+	return read_number(t, DEPARTURES_AT);
+}
+
+void table_note_departure(struct table *t)
+{
+	write_time(t, DEPARTURES_AT);
 }
 
 static int wait_for_lock(struct table *t, off_t at, uint64_t timeout)

@@ -148,6 +148,10 @@ void table_steer_unlock(struct table *t);
 uint64_t table_turn(const struct table *t);
 void table_advance_turn(struct table *t);
 
+/* Changes when a process is about to close its UDP sockets, and when its slot has been cleared. */
+uint64_t table_departures(const struct table *t);
+void table_note_departure(struct table *t);
+
 /* Takes a slot's life lock; returns false if a live process has it. */
 bool table_take_slot(struct table *t, int slot);
 void table_drop_slot(struct table *t, int slot);

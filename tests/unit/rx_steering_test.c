@@ -151,6 +151,25 @@ static void a_process_believes_that_it_has_moved(void **state)
 	assert_int_equal(published_position(), 1);
 }
 
+/* One that has left may have moved a socket of this process without telling it. */
+static void a_departure_is_a_reason_to_probe(void **state)
+{
+	static const struct host_move false_move = { .family = 0, .from = 1, .to = 0 };
+	struct host *other;
+
+	vrb_steer_settle();
+	vrb_steer_moved(&false_move);
+	vrb_steer_settle();
+	poll_queue(new_queue);
+	assert_int_equal(published_position(), 0);
+
+	assert_int_equal(host_join(dir, &other), 0);
+	host_leave(other);
+	vrb_steer_settle();
+	poll_queue(new_queue);
+	assert_int_equal(published_position(), 1);
+}
+
 static int set_up(void **state)
 {
 	place_make_dir(dir);
@@ -191,6 +210,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(new_queues_take_over_in_order),
 		cmocka_unit_test(a_process_believes_that_it_has_moved),
+		cmocka_unit_test(a_departure_is_a_reason_to_probe),
 		cmocka_unit_test(closed_sockets_disturb_nobody),
 	};
 

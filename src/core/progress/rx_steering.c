@@ -32,6 +32,7 @@ static struct {
 	unsigned int misled;
 	uint64_t probed, interval;
 	uint64_t generation;	/* host_generation() before the last probe */
+	uint64_t departures;	/* host_departures() before it; atomic */
 	unsigned int blocks;	/* host_blocks_taken() that the installed program knows of */
 	bool settled;		/* atomic: what the last probe found is published and installed */
 	bool silent;		/* atomic: the last probe was waited for in vain */
@@ -131,6 +132,7 @@ void vrb_steer_probe(void)
 	unsigned int members;
 
 	steer.generation = host_generation(vrb.host);
+	store_relaxed(&steer.departures, host_departures(vrb.host));
 	store_relaxed(&steer.settled, false);
 	store_relaxed(&steer.silent, false);
 	members = install() + SPARE_POSITIONS;
@@ -274,10 +276,16 @@ void vrb_steer_packets_seen(struct vrb_rx_queue *r)
 	lock_release(&vrb.poll_lock);
 }
 
+/* Sockets may have moved since the last probe, untold: nobody knew who has them. */
+static bool others_left(void)
+{
+	return load_relaxed(&steer.departures) != host_departures(vrb.host);
+}
+
 static bool is_settled(void)
 {
 	return !vrb_main_rx_queue->wire || !host_shared(vrb.host) ||
-	       load_acquire(&steer.settled) || load_relaxed(&steer.silent);
+	       load_relaxed(&steer.silent) || (load_acquire(&steer.settled) && !others_left());
 }
 
 static void pause_settling(void)
@@ -295,6 +303,8 @@ void vrb_steer_settle(void)
 		if (i)
 			pause_settling();
 		lock_acquire(&vrb.poll_lock);
+		if (load_relaxed(&steer.settled) && others_left())
+			vrb_steer_probe();
 		vrb_rx_queue_take_all(vrb_main_rx_queue, clock_now(), false);
 		lock_release(&vrb.poll_lock);
 		if (i == SETTLE_TRIES)

@@ -38,8 +38,9 @@ void vrb_steer_moved(const void *message);
 
 /*
  * Call before peers may send to a QP: waits briefly for the reply to a probe, which no thread may
- * have read. Until then packets go to any process, and the inbox through which that one passes them
- * on holds few: lost datagrams are not repeated. Must hold no lock.
+ * have read, and probes again if other processes have left since. Until then packets go to any
+ * process, and the inbox through which that one passes them on holds few: lost datagrams are not
+ * repeated. Must hold no lock.
  */
 void vrb_steer_settle(void);
 
