@@ -690,6 +690,58 @@ static struct net_steer find_last(struct host *h, const struct host_peer *self)
 	return last;
 }
 
+/* Which slot has the last position behind m->to? HOST_NO_SLOT: none is. */
+static int find_mover(struct host *h, struct host_move *m)
+{
+	struct host_peer self, peer;
+	int mover = HOST_NO_SLOT;
+
+	m->from = m->to;
+	if (m->to < 0 || !host_peer(h, h->slot, &self))
+		return mover;
+	for (int slot = 0; slot < HOST_SLOTS; slot++) {
+		if (!peer_of(next_steered(h, slot), &peer) || !in_group(&self, &peer))
+			continue;
+		for (unsigned int i = 0; i < HOST_SHARDS; i++) {
+			if (peer.steer.at[i][m->family] <= m->from)
+				continue;
+			m->from = peer.steer.at[i][m->family];
+			mover = slot;
+		}
+	}
+	return mover;
+}
+
+static void move(struct table_slot *s, const struct host_move *m)
+{
+	if (s->steer[m->family] == m->from)
+		s->steer[m->family] = m->to;
+	for (unsigned int i = 0; i < ARRAY_SIZE(s->shard); i++)
+		if (s->shard[i][m->family] == m->from + 1)
+			s->shard[i][m->family] = (uint16_t)(m->to + 1);
+}
+
+int host_steer_closes(struct host *h, struct host_move *m)
+{
+	int slot = h->shared ? find_mover(h, m) : HOST_NO_SLOT;
+	struct table_slot s;
+
+	if (slot == HOST_NO_SLOT)
+		return slot;
+	lock_acquire(&h->lock);
+	if (slot == h->slot) {
+		move(&h->self, m);
+		table_write_steer(&h->table, slot, &h->self);
+	} else {
+		table_read_slot(&h->table, slot, &s);
+		move(&s, m);
+		table_write_steer(&h->table, slot, &s);
+	}
+	table_advance_turn(&h->table);
+	lock_release(&h->lock);
+	return slot;
+}
+
 /* Adjacent blocks usually have the same owner. */
 size_t host_steer_map(struct host *h, struct net_steer *map, size_t cap)
 {

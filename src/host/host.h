@@ -82,10 +82,7 @@ uint64_t host_group(const struct host *h);
 /* Changes whenever a member joins or leaves, or its blocks or positions change. */
 uint64_t host_generation(const struct host *h);
 
-/*
- * Changes when a member is about to close its UDP sockets, which moves those of others in their
- * groups, and when it has left.
- */
+/* Changes when a member has closed its UDP sockets, or has died: others may have moved. */
 uint64_t host_departures(const struct host *h);
 
 /* Returns this process's slot; HOST_NO_SLOT in private mode. */
@@ -168,7 +165,7 @@ bool host_reclaim(struct host *h, int slot);
 /* Reclaims the resources of all dead processes. Returns their number. */
 unsigned int host_reap(struct host *h);
 
-/* Publishes this process's UDP port and socket positions; port 0: the sockets will be closed. */
+/* Publishes this process's UDP port and socket positions; port 0: it has closed them. */
 void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_steer *steer);
 
 /*
@@ -266,14 +263,21 @@ struct host_keepalive {
 int host_send_keepalive(struct host *h, int slot, struct host_keepalive *p);
 
 /*
- * Tells the process in a slot that one of its sockets has moved in the reuseport group of its port,
- * or is about to: one that leaves knows first (core/progress/rx_steering.h). Does not wait. Returns
- * 0, ENOENT if there is no such process, or EAGAIN if its inbox is full.
+ * A socket of this process, at position m->to, is about to be closed, and its position is withdrawn
+ * already: the last socket of its group takes its place, from m->from, which this stores. Publishes
+ * that for the process that has it, and returns its slot; HOST_NO_SLOT: none moves, as far as is
+ * known. Call it, and close the socket, between host_steer_begin() and host_steer_end().
  */
 struct host_move {
 	uint32_t family;	/* 0: IPv4, 1: IPv6 */
 	int32_t from, to;	/* positions */
 };
+int host_steer_closes(struct host *h, struct host_move *m);
+
+/*
+ * Tells the process in a slot that one of its sockets has moved: one that leaves knows first. Does
+ * not wait. Returns 0, ENOENT if there is no such process, or EAGAIN if its inbox is full.
+ */
 int host_send_move(struct host *h, int slot, const struct host_move *m);
 
 /* Readable when a packet or doorbell is pending; -1 in private mode. Non-blocking. */

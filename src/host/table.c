@@ -319,6 +319,14 @@ int table_write_slot(struct table *t, int slot, const struct table_slot *s)
 	return write_at(t, s, sizeof(*s), TABLE_SLOTS_AT + slot * (off_t)sizeof(*s));
 }
 
+int table_write_steer(struct table *t, int slot, const struct table_slot *s)
+{
+	const size_t at = offsetof(struct table_slot, steer);
+
+	return write_at(t, (const uint8_t *)s + at, sizeof(*s) - at,
+			TABLE_SLOTS_AT + slot * (off_t)sizeof(*s) + (off_t)at);
+}
+
 static off_t owner_at(uint32_t block)
 {
 	return TABLE_OWNERS_AT + (off_t)block * (off_t)sizeof(struct table_owner);

@@ -48,7 +48,10 @@ enum {
 	TABLE_LISTENER = 2,	/* it has listened for requests */
 };
 
-/* Only the slot's process writes it while it lives; the process that reclaims it clears it. */
+/*
+ * Only the slot's process writes it while it lives, but for its positions, which one that closes a
+ * socket may change; the process that reclaims it clears it.
+ */
 struct table_slot {
 	uint64_t incarnation;	/* 0: empty */
 	uint64_t netns;
@@ -148,7 +151,7 @@ void table_steer_unlock(struct table *t);
 uint64_t table_turn(const struct table *t);
 void table_advance_turn(struct table *t);
 
-/* Changes when a process is about to close its UDP sockets, and when its slot has been cleared. */
+/* Changes when a process has closed its UDP sockets, and when a slot has been cleared. */
 uint64_t table_departures(const struct table *t);
 void table_note_departure(struct table *t);
 
@@ -167,6 +170,7 @@ void table_unmark(struct table *t, uint64_t name);
 /* Reads a slot; an empty or unreadable one reads as zero. */
 void table_read_slot(const struct table *t, int slot, struct table_slot *s);
 int table_write_slot(struct table *t, int slot, const struct table_slot *s);
+int table_write_steer(struct table *t, int slot, const struct table_slot *s);	/* positions */
 
 /* As table_read_slot(), for n slots: reads all or none. */
 void table_read_slots(const struct table *t, int first, unsigned int n, struct table_slot *s);

@@ -64,6 +64,12 @@ void udp_moved(struct wire *w, unsigned int family, int32_t index);
 int udp_steer(struct wire *w, struct net_steer_list blocks, struct net_steer_list slots);
 
 /*
+ * Closes the wire's socket of a family, while wire.held is not set. wire_recv() then returns what
+ * had come to it, at most a batch.
+ */
+void udp_end(struct wire *w, unsigned int family);
+
+/*
  * Packets received since the socket was last found empty, of the family with more: how many the
  * receiver is behind, at least.
  */

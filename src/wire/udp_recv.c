@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <string.h>
 #include <time.h>	/* must precede <linux/errqueue.h> */
+#include <unistd.h>
 
 #include <linux/errqueue.h>
 
@@ -354,18 +355,31 @@ static unsigned int receive(struct udp_wire *u, unsigned int family)
 	return u->got;
 }
 
-/* Refills the messages: usually one system call, rarely two. */
-static bool refill(struct udp_wire *u)
+/* All messages have been returned. */
+static void begin_messages(struct udp_wire *u)
 {
 	clean(u, u->got);
 	u->got = u->next = 0;
 	u->cut.offset = 0;
-	if (u->first != u->family || ++u->turn % UDP_OTHER_EVERY == 0) {
-		u->first = u->family;
-		if (receive(u, u->family ^ 1))
+}
+
+/* Refills the messages: usually one system call, rarely two. */
+static bool refill(struct udp_wire *u)
+{
+	unsigned int family = u->family;
+	bool turn = u->first == family && ++u->turn % UDP_OTHER_EVERY == 0;
+
+	begin_messages(u);
+	if (turn || u->first != family) {
+		u->first = family;
+		if (receive(u, family ^ 1)) {
+			/* A turn must not leave the other family unread for longer. */
+			if (turn)
+				u->first = family;
 			return true;
+		}
 	}
-	return receive(u, u->family) > 0;
+	return receive(u, family) > 0;
 }
 
 static void begin_message(struct udp_wire *u, struct mmsghdr *mm)
@@ -428,6 +442,18 @@ unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 	u->woken = false;
 	w->held = u->next < u->got;
 	return out;
+}
+
+void udp_end(struct wire *w, unsigned int family)
+{
+	struct udp_wire *u = to_udp(w);
+
+	if (u->fd[family] < 0)
+		return;
+	begin_messages(u);
+	w->held = receive(u, family) > 0;
+	close(u->fd[family]);
+	u->fd[family] = -1;
 }
 
 void udp_look(struct wire *w, int fd, bool readable)

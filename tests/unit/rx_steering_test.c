@@ -35,7 +35,6 @@ enum {
 static struct vrb_context *ctx;
 static struct vrb_rx_queue *main_queue, *new_queue;
 static uint32_t qpn;
-static int sender = -1;
 
 static int32_t published_position(void)
 {
@@ -48,7 +47,10 @@ static int32_t published_position(void)
 	return -1;
 }
 
-/* They carry no ICRC: queues count them, and drop them. */
+/*
+ * They carry no ICRC: queues count them, and drop them. Each is from a port of its own: without a
+ * program the kernel's hash spreads them.
+ */
 static void send_packets(uint32_t dest)
 {
 	const struct sockaddr_in to = {
@@ -59,9 +61,14 @@ static void send_packets(uint32_t dest)
 	uint8_t packet[PACKET_LEN] = { 0 };
 
 	put_be24(packet + DEST_QPN_AT, dest);
-	for (int i = 0; i < PACKETS; i++)
-		assert_int_equal(sendto(sender, packet, sizeof(packet), 0,
-					(const struct sockaddr *)&to, sizeof(to)), sizeof(packet));
+	for (int i = 0; i < PACKETS; i++) {
+		int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+		assert_true(fd >= 0);
+		assert_int_equal(sendto(fd, packet, sizeof(packet), 0, (const struct sockaddr *)&to,
+					sizeof(to)), sizeof(packet));
+		close(fd);
+	}
 }
 
 static void poll_queue(struct vrb_rx_queue *r)
@@ -69,6 +76,15 @@ static void poll_queue(struct vrb_rx_queue *r)
 	lock_acquire(r->lock);
 	vrb_rx_queue_poll(r, 1, false);
 	lock_release(r->lock);
+}
+
+static void find_positions(void)
+{
+	vrb_for_each_rx_queue (r) {
+		lock_acquire(r->lock);
+		vrb_rx_queue_take_all(r, 1, false);
+		lock_release(r->lock);
+	}
 }
 
 static void new_queues_take_over_in_order(void **state)
@@ -96,42 +112,83 @@ static void new_queues_take_over_in_order(void **state)
 
 static char dir[64];
 
+struct other {
+	struct host *host;
+	struct wire *wire;
+	uint32_t qpn;
+};
+
+/* Another process, whose socket is at that position of IPv4, the last. */
+static void other_open(struct other *o, int32_t at)
+{
+	const struct host_steer steer = { .at = { { at, at } } };
+
+	assert_int_equal(host_join(dir, &o->host), 0);
+	assert_int_equal(udp_open(vrb.wire->port, host_group(o->host), &o->wire), 0);
+	assert_int_equal(host_qpn_alloc(o->host, 0, &o->qpn), 0);
+	host_publish_wire(o->host, o->wire->port, &steer);
+}
+
+static void other_close(struct other *o)
+{
+	wire_close(o->wire);
+	host_leave(o->host);
+}
+
+static void assert_gets_its_packets(struct other *o)
+{
+	static struct wire_pkt pkts[WIRE_BURST];
+
+	send_packets(o->qpn);
+	assert_int_equal(wire_recv(o->wire, pkts, WIRE_BURST), PACKETS);
+}
+
+/* The first program of a process that joins steers the packets of the others, too. */
+static void one_that_joins_disturbs_nobody(void **state)
+{
+	static const struct host_steer nowhere = { .at = { { -1, -1 } } };
+	struct other o;
+
+	other_open(&o, 2);
+	host_publish_wire(vrb.host, 0, &nowhere);
+	lock_acquire(&vrb.poll_lock);
+	vrb_steer_start();
+	lock_release(&vrb.poll_lock);
+	assert_gets_its_packets(&o);
+	other_close(&o);
+	find_positions();
+	assert_int_equal(published_position(), 1);
+}
+
 /*
  * The socket of another process takes the place of a closed one: packets for it go there at once,
  * and the process is told.
  */
 static void closed_sockets_disturb_nobody(void **state)
 {
-	static const struct host_steer at = { .at = { { 2, 2 } } };
-	static struct wire_pkt pkts[WIRE_BURST];
 	static uint8_t buf[HOST_PACKET_MAX];
 	struct host_move move;
+	struct host_peer peer;
 	struct net_path path;
-	struct host *other;
-	struct wire *wire;
-	uint32_t dest;
+	struct other o;
 	size_t len;
 
-	assert_int_equal(host_join(dir, &other), 0);
-	assert_int_equal(udp_open(vrb.wire->port, host_group(other), &wire), 0);
-	assert_int_equal(host_qpn_alloc(other, 0, &dest), 0);
-	host_publish_wire(other, wire->port, &at);
-
-	lock_acquire(&vrb.poll_lock);
+	other_open(&o, 2);
+	lock_acquire(new_queue->lock);
 	vrb_steer_leave(new_queue);
-	lock_release(&vrb.poll_lock);
-	assert_int_equal(host_inbox_recv(other, &path, buf, &len), HOST_MOVE);
+	lock_release(new_queue->lock);
+	assert_int_equal(host_inbox_recv(o.host, &path, buf, &len), HOST_MOVE);
 	memcpy(&move, buf, sizeof(move));
 	assert_int_equal(move.family, 0);
 	assert_int_equal(move.from, 2);
 	assert_int_equal(move.to, 1);
+	assert_gets_its_packets(&o);
+	assert_true(host_peer(vrb.host, host_slot(o.host), &peer));
+	assert_int_equal(peer.steer.at[0][0], 1);
 	store_release(&vrb_extra_rx_queues, 0);
 	wire_close(new_queue->wire);
 	new_queue->wire = NULL;
-	send_packets(dest);
-	assert_int_equal(wire_recv(wire, pkts, WIRE_BURST), PACKETS);
-	wire_close(wire);
-	host_leave(other);
+	other_close(&o);
 }
 
 static void a_process_believes_that_it_has_moved(void **state)
@@ -189,14 +246,11 @@ static int set_up(void **state)
 	list_init(&new_queue->delayed);
 	new_queue->delayed_deadline = VRB_NEVER;
 	store_release(&vrb_extra_rx_queues, 1);
-	sender = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	assert_true(sender >= 0);
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	close(sender);
 	vrb_progress_stop();
 	wire_close(vrb.wire);
 	host_leave(vrb.host);
@@ -211,6 +265,7 @@ int main(void)
 		cmocka_unit_test(new_queues_take_over_in_order),
 		cmocka_unit_test(a_process_believes_that_it_has_moved),
 		cmocka_unit_test(a_departure_is_a_reason_to_probe),
+		cmocka_unit_test(one_that_joins_disturbs_nobody),
 		cmocka_unit_test(closed_sockets_disturb_nobody),
 	};
 

@@ -129,6 +129,46 @@ static void bursts_of_both_families_keep_their_order(void **state)
 	wire_close(w);
 }
 
+/* Receives until no packet comes. Returns how many of IPv4 there were. */
+static unsigned int drain_ipv4(struct wire *w, int fd)
+{
+	unsigned int ipv4 = 0;
+	struct wire_pkt in;
+
+	wire_look(w, fd, false);
+	while (wire_recv(w, &in, 1))
+		ipv4 += net_is_ipv4(&in.path.src);
+	return ipv4;
+}
+
+/* The turns of the other family do not come in between. */
+static void a_socket_that_is_looked_at_is_emptied(void **state)
+{
+	struct wire *w = env_open();
+	uint8_t data[16] = { 42 };
+	int fds[WIRE_FDS];
+
+	if (wire_fds(w, fds) < 2) {
+		wire_close(w);
+		LEAVE_OUT("no IPv6 on this host");
+	}
+	for (int i = 0; i < 32; i++) {
+		struct wire_pkt out[] = {
+			{ .path = env_path_v4(), .data = data, .len = sizeof(data) },
+			{ .path = env_path_v6(), .data = data, .len = sizeof(data) },
+		};
+		struct pollfd p = { .fd = fds[0], .events = POLLIN };
+
+		assert_int_equal(wire_send(w, out, 2), 2);
+		assert_int_equal(poll(&p, 1, -1), 1);
+		assert_int_equal(drain_ipv4(w, fds[0]), 1);
+		/* Then the turns come with other reads. */
+		if (i == 16)
+			assert_int_equal(drain_ipv4(w, fds[0]), 0);
+	}
+	wire_close(w);
+}
+
 static void check_run_arrives(struct wire *w, struct net_path path)
 {
 	static uint8_t data[ENV_RUN * 3000];
@@ -625,6 +665,7 @@ int main(void)
 		cmocka_unit_test_setup(ipv4_path_arrives_as_sent, env_new_port),
 		cmocka_unit_test_setup(ipv6_path_arrives_as_sent, env_new_port),
 		cmocka_unit_test_setup(bursts_of_both_families_keep_their_order, env_new_port),
+		cmocka_unit_test_setup(a_socket_that_is_looked_at_is_emptied, env_new_port),
 		cmocka_unit_test_setup(runs_travel_as_one_message, env_new_port),
 		cmocka_unit_test_setup(unsendable_packets_are_lost_and_counted, env_new_port),
 		cmocka_unit_test_setup(overflow_is_logged_once, env_new_port),

@@ -646,33 +646,8 @@ int vrb_progress_start(void)
 }
 
 /*
- * Packets for other processes, even our last ACKs to them, may wait in our sockets and end with
- * them: hands them over. Nobody repeats an ACK whose QP is gone.
- */
-static void empty_sockets(void)
-{
-	store_relaxed(&vrb.leaves, true);
-	vrb_for_each_rx_queue (r) {
-		lock_acquire(r->lock);
-		vrb_rx_queue_take_all(r, clock_now(), false);
-		lock_release(r->lock);
-	}
-}
-
-/* In the order in which they are closed. */
-static void leave_positions(void)
-{
-	lock_acquire(&vrb.poll_lock);
-	vrb_for_each_rx_queue (r)
-		if (r != vrb_main_rx_queue)
-			vrb_steer_leave(r);
-	vrb_steer_leave(vrb_main_rx_queue);
-	lock_release(&vrb.poll_lock);
-}
-
-/*
- * The same at exit, for a program that leaves its devices open. Skips locked queues: the thread
- * that has the lock empties it, or exit has stopped it.
+ * As vrb_rx_queues_end() does, for a program that exits with its devices open. Skips locked queues:
+ * the thread that has the lock empties it, or exit has stopped it.
  */
 static __attribute__((destructor)) void empty_at_exit(void)
 {
@@ -687,10 +662,6 @@ static __attribute__((destructor)) void empty_at_exit(void)
 
 void vrb_progress_stop(void)
 {
-	empty_sockets();
-	leave_positions();
-	empty_sockets();
-	vrb_steer_stop();
 	vrb_rx_queues_end();
 	if (host_inbox_fd(vrb.host) >= 0)
 		progress_unwatch(vrb.progress, host_inbox_fd(vrb.host));

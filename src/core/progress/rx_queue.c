@@ -348,10 +348,28 @@ int vrb_rx_queues_start(void)
 	return watch(r);
 }
 
+/*
+ * Packets for other processes, even our last ACKs to them, may wait in our sockets and end with
+ * them: hands them over. Nobody repeats an ACK whose QP is gone.
+ */
+static void leave(struct vrb_rx_queue *r)
+{
+	lock_acquire(r->lock);
+	vrb_rx_queue_take_all(r, clock_now(), false);
+	vrb_steer_leave(r);
+	lock_release(r->lock);
+}
+
 void vrb_rx_queues_end(void)
 {
-	vrb_for_each_rx_queue (r)
+	store_relaxed(&vrb.leaves, true);
+	vrb_for_each_rx_queue (r) {
 		unwatch(r);
+		if (r != vrb_main_rx_queue)
+			leave(r);
+	}
+	leave(vrb_main_rx_queue);
+	vrb_steer_stop();
 	close_wires();
 	vrb_main_rx_queue->wire = NULL;
 	store_relaxed(&vrb_extra_rx_queues, 0);

@@ -36,9 +36,6 @@ static struct {
 	unsigned int blocks;	/* host_blocks_taken() that the installed program knows of */
 	bool settled;		/* atomic: what the last probe found is published and installed */
 	bool silent;		/* atomic: the last probe was waited for in vain */
-	/* what closing the sockets of this process, which leaves, does to others */
-	struct host_move moves[FAMILIES * VRB_RX_QUEUES];
-	unsigned int n_moves;
 } steer;
 
 /* What processes have published. Static: too large for a small stack. */
@@ -47,27 +44,10 @@ static struct {
 	size_t blocks, slots;
 } map;
 
-static void move(struct net_steer *s, size_t n, const struct host_move *m)
-{
-	for (size_t i = 0; i < n; i++) {
-		int32_t *index = &s[i].index[m->family];
-
-		if (*index == m->to)
-			*index = -1;
-		else if (*index == m->from)
-			*index = m->to;
-	}
-}
-
 static void read_map(void)
 {
 	map.blocks = host_steer_map(vrb.host, map.block, STEER_BLOCKS);
 	map.slots = host_steer_slots(vrb.host, map.slot, STEER_SLOTS);
-	for (const struct host_move *m = steer.moves; m < steer.moves + steer.n_moves; m++) {
-		move(map.block + 1, max(map.blocks, (size_t)1) - 1, m);
-		move(map.slot, map.slots, m);
-		map.block->index[m->family]--;	/* the last */
-	}
 }
 
 /* Returns the number of group members that the published positions allow. */
@@ -151,8 +131,11 @@ void vrb_steer_start(void)
 	memset(steer.before, 0xff, sizeof(steer.before));
 	memset(&steer.published, 0xff, sizeof(steer.published));
 	steer.interval = LIMIT_STEER_PROBE;
-	if (vrb.wire && host_shared(vrb.host))
-		vrb_steer_probe();
+	if (!vrb.wire || !host_shared(vrb.host))
+		return;
+	/* The program that steers the probes steers packets of the others with this port, too. */
+	host_publish_wire(vrb.host, vrb.wire->port, &steer.published);
+	vrb_steer_probe();
 }
 
 /* Is the position of the main queue known? Others may have none yet. */
@@ -164,21 +147,30 @@ static bool is_known(void)
 	return (!w->ipv4 || at[0] >= 0) && (!w->ipv6 || at[1] >= 0);
 }
 
+/* Returns true if they differ from those published before. */
+static bool publish_positions(bool *known)
+{
+	struct host_steer to;
+
+	*known = true;
+	for (unsigned int shard = 0; shard < HOST_SHARDS; shard++)
+		for (unsigned int family = 0; family < ARRAY_SIZE(to.at[shard]); family++)
+			*known &= look_up(vrb_rx_queue_of_shard(shard), family,
+					  &to.at[shard][family]);
+	if (!memcmp(&to, &steer.published, sizeof(to)))
+		return false;
+	steer.published = to;
+	host_publish_wire(vrb.host, vrb.wire->port, &to);
+	return true;
+}
+
 /* Must hold vrb.poll_lock. */
 static void publish(void)
 {
-	struct host_steer to;
-	bool known = true;
+	bool known;
 
-	for (unsigned int shard = 0; shard < HOST_SHARDS; shard++)
-		for (unsigned int family = 0; family < ARRAY_SIZE(to.at[shard]); family++)
-			known &= look_up(vrb_rx_queue_of_shard(shard), family,
-					 &to.at[shard][family]);
-	if (memcmp(&to, &steer.published, sizeof(to))) {
-		steer.published = to;
-		host_publish_wire(vrb.host, vrb.wire->port, &to);
+	if (publish_positions(&known))
 		install();
-	}
 	if (known)
 		steer.interval = memcmp(steer.before, steer.at, sizeof(steer.at))
 					 ? LIMIT_STEER_PROBE
@@ -188,41 +180,52 @@ static void publish(void)
 		store_release(&steer.settled, true);
 }
 
-/* Whose socket is at that position? */
-static int slot_at(unsigned int family, int32_t index)
+/* Returns the position that the queue had. */
+static int32_t withdraw(const struct vrb_rx_queue *r, unsigned int family)
 {
-	for (size_t i = 1; i < map.blocks; i++)
-		if (map.block[i].index[family] == index)
-			return host_owner(vrb.host, (uint32_t)map.block[i].number << 8);
-	for (size_t i = 0; i < map.slots; i++)
-		if (map.slot[i].index[family] == index)
-			return map.slot[i].number;
-	return HOST_NO_SLOT;
+	int32_t *at = &steer.at[r - vrb_rx_queues][family];
+	int32_t was = load_relaxed(at);
+	bool known;
+
+	udp_moved(r->wire, family, -1);
+	store_relaxed(at, -1);
+	steer.before[r - vrb_rx_queues][family] = -1;
+	publish_positions(&known);
+	return was;
 }
 
-static void leave_position(const struct vrb_rx_queue *r, unsigned int family)
+/*
+ * Between the program and the closing of the socket, this process gets the packets of the one whose
+ * socket takes its place: nothing else may come in between, and no other program.
+ */
+static void close_socket(struct vrb_rx_queue *r, unsigned int family)
 {
-	struct host_move *m = &steer.moves[steer.n_moves];
-	int32_t at = load_relaxed(&steer.at[r - vrb_rx_queues][family]);
-	int slot;
+	struct host_move m = { .family = family, .to = withdraw(r, family) };
+	bool alone = host_steer_begin(vrb.host);
+	int slot = host_steer_closes(vrb.host, &m);
 
-	read_map();
-	if (at < 0 || !map.blocks || steer.n_moves == ARRAY_SIZE(steer.moves))
-		return;
-	*m = (struct host_move){ family, map.block->index[family], at };
-	slot = m->from == at ? HOST_NO_SLOT : slot_at(family, m->from);
-	steer.n_moves++;
-	if (slot != HOST_NO_SLOT)
-		host_send_move(vrb.host, slot, m);
+	install_once();
+	udp_end(r->wire, family);
+	if (alone)
+		host_steer_end(vrb.host);
+	if (slot == host_slot(vrb.host))
+		vrb_steer_moved(&m);
+	else if (slot != HOST_NO_SLOT)
+		host_send_move(vrb.host, slot, &m);
 }
 
 void vrb_steer_leave(struct vrb_rx_queue *r)
 {
 	if (!r->wire || !host_shared(vrb.host))
 		return;
-	for (unsigned int family = 0; family < FAMILIES; family++)
-		leave_position(r, family);
-	install();
+	for (unsigned int family = 0; family < FAMILIES; family++) {
+		if (r != vrb_main_rx_queue)
+			lock_acquire(&vrb.poll_lock);
+		close_socket(r, family);
+		if (r != vrb_main_rx_queue)
+			lock_release(&vrb.poll_lock);
+		vrb_rx_queue_poll(r, clock_now(), false);
+	}
 }
 
 /* If it is not there, it will probe once packets are missing. */

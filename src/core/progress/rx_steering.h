@@ -20,18 +20,15 @@ void vrb_steer_start(void);
 void vrb_steer_probe(void);
 
 /*
- * Announces to the other processes that this one leaves. Before that, call vrb_steer_leave() for
- * each queue, in the order in which its sockets will be closed, and then empty the sockets once
- * more.
- */
-void vrb_steer_stop(void);
-
-/*
- * Where the sockets of a queue are closed, the kernel puts the last ones of the group. Steers for
- * that already, because a packet for a position that no longer exists goes to any process, and
- * tells the process that has them.
+ * Closes the sockets of a queue. Where they were, the kernel puts the last ones of the group:
+ * steers for that first, because a packet for a position that no longer exists goes to any process;
+ * publishes the new position of the process that has them, and tells it. Then processes what had
+ * come. Must hold only the queue's lock, and no other thread may use the queue.
  */
 void vrb_steer_leave(struct vrb_rx_queue *r);
+
+/* Announces to the other processes that this one has left. */
+void vrb_steer_stop(void);
 
 /* Another process that leaves says that a socket of this one moves: a struct host_move. */
 void vrb_steer_moved(const void *message);
