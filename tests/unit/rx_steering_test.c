@@ -13,6 +13,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "core/base/path_flows.h"
@@ -143,6 +144,24 @@ static void assert_gets_its_packets(struct other *o)
 	assert_int_equal(wire_recv(o->wire, pkts, WIRE_BURST), PACKETS);
 }
 
+static void assert_has_moved(struct other *o, int32_t from, int32_t to)
+{
+	static uint8_t buf[HOST_PACKET_MAX];
+	struct host_move move;
+	struct host_peer peer;
+	struct net_path path;
+	size_t len;
+
+	assert_int_equal(host_inbox_recv(o->host, &path, buf, &len), HOST_MOVE);
+	memcpy(&move, buf, sizeof(move));
+	assert_int_equal(move.family, 0);
+	assert_int_equal(move.from, from);
+	assert_int_equal(move.to, to);
+	assert_true(host_peer(vrb.host, host_slot(o->host), &peer));
+	assert_int_equal(peer.steer.at[0][0], to);
+	assert_gets_its_packets(o);
+}
+
 /* The first program of a process that joins steers the packets of the others, too. */
 static void one_that_joins_disturbs_nobody(void **state)
 {
@@ -166,28 +185,49 @@ static void one_that_joins_disturbs_nobody(void **state)
  */
 static void closed_sockets_disturb_nobody(void **state)
 {
-	static uint8_t buf[HOST_PACKET_MAX];
-	struct host_move move;
-	struct host_peer peer;
-	struct net_path path;
 	struct other o;
-	size_t len;
 
 	other_open(&o, 2);
 	lock_acquire(new_queue->lock);
 	vrb_steer_leave(new_queue);
 	lock_release(new_queue->lock);
-	assert_int_equal(host_inbox_recv(o.host, &path, buf, &len), HOST_MOVE);
-	memcpy(&move, buf, sizeof(move));
-	assert_int_equal(move.family, 0);
-	assert_int_equal(move.from, 2);
-	assert_int_equal(move.to, 1);
-	assert_gets_its_packets(&o);
-	assert_true(host_peer(vrb.host, host_slot(o.host), &peer));
-	assert_int_equal(peer.steer.at[0][0], 1);
+	assert_has_moved(&o, 2, 1);
 	store_release(&vrb_extra_rx_queues, 0);
 	wire_close(new_queue->wire);
 	new_queue->wire = NULL;
+	other_close(&o);
+}
+
+static void leave_at_exit(void)
+{
+	lock_acquire(main_queue->lock);
+	vrb_steer_leave_at_exit(main_queue);
+	lock_release(main_queue->lock);
+}
+
+/* The sockets of a copy of the process, as clone(2) makes it, are the process's own. */
+static void a_clone_leaves_nothing(void)
+{
+	int fds[WIRE_FDS], status;
+	pid_t pid = fork();
+
+	assert_true(pid >= 0);
+	if (!pid) {
+		leave_at_exit();
+		_exit(wire_fds(vrb.wire, fds) ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
+static void exit_closes_sockets_as_well(void **state)
+{
+	struct other o;
+
+	other_open(&o, 1);
+	a_clone_leaves_nothing();
+	leave_at_exit();
+	assert_has_moved(&o, 1, 0);
 	other_close(&o);
 }
 
@@ -267,6 +307,7 @@ int main(void)
 		cmocka_unit_test(a_departure_is_a_reason_to_probe),
 		cmocka_unit_test(one_that_joins_disturbs_nobody),
 		cmocka_unit_test(closed_sockets_disturb_nobody),
+		cmocka_unit_test(exit_closes_sockets_as_well),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

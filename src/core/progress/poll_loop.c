@@ -656,6 +656,7 @@ static __attribute__((destructor)) void empty_at_exit(void)
 		if (!lock_try_at_exit(r->lock))
 			continue;
 		vrb_rx_queue_take_all(r, clock_now(), false);
+		vrb_steer_leave_at_exit(r);
 		lock_release(r->lock);
 	}
 }

@@ -5,6 +5,7 @@
 #include <stdbool.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "core/base/state.h"
 #include "core/progress/rx_queue.h"
@@ -34,6 +35,7 @@ static struct {
 	uint64_t generation;	/* host_generation() before the last probe */
 	uint64_t departures;	/* host_departures() before it; atomic */
 	unsigned int blocks;	/* host_blocks_taken() that the installed program knows of */
+	pid_t pid;		/* the process; a raw clone has another */
 	bool settled;		/* atomic: what the last probe found is published and installed */
 	bool silent;		/* atomic: the last probe was waited for in vain */
 } steer;
@@ -133,6 +135,7 @@ void vrb_steer_start(void)
 	steer.interval = LIMIT_STEER_PROBE;
 	if (!vrb.wire || !host_shared(vrb.host))
 		return;
+	steer.pid = getpid();
 	/* The program that steers the probes steers packets of the others with this port, too. */
 	host_publish_wire(vrb.host, vrb.wire->port, &steer.published);
 	vrb_steer_probe();
@@ -226,6 +229,14 @@ void vrb_steer_leave(struct vrb_rx_queue *r)
 			lock_release(&vrb.poll_lock);
 		vrb_rx_queue_poll(r, clock_now(), false);
 	}
+}
+
+void vrb_steer_leave_at_exit(struct vrb_rx_queue *r)
+{
+	if (!r->wire || load_relaxed(&vrb_extra_rx_queues) || steer.pid != getpid())
+		return;
+	vrb_steer_leave(r);
+	vrb_steer_stop();
 }
 
 /* If it is not there, it will probe once packets are missing. */

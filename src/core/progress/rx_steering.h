@@ -27,6 +27,12 @@ void vrb_steer_probe(void);
  */
 void vrb_steer_leave(struct vrb_rx_queue *r);
 
+/*
+ * The same where the process exits with its devices open. With more than one queue, it leaves the
+ * sockets to the kernel: others could still use the locks.
+ */
+void vrb_steer_leave_at_exit(struct vrb_rx_queue *r);
+
 /* Announces to the other processes that this one has left. */
 void vrb_steer_stop(void);
 
