@@ -18,17 +18,14 @@ int fail(int err, const char *fmt, ...)
 	vsnprintf(message, sizeof(message), fmt, ap);
 	va_end(ap);
 	len = strlen(message);
-	/* EINVAL: the text already names the invalid argument. */
-	if (err != EINVAL)
-		snprintf(message + len, sizeof(message) - len, ": %s", strerror(err));
+	snprintf(message + len, sizeof(message) - len, ": %s", strerror(err));
 	errno = err;
 	return -1;
 }
 
 int fail_wr(int err, const char *verb, uint64_t wr_id)
 {
-	return fail(err, err == EINVAL ? "%s: wr_id %llu is invalid" : "%s: wr_id %llu", verb,
-		    (unsigned long long)wr_id);
+	return fail(err, "%s: wr_id %llu", verb, (unsigned long long)wr_id);
 }
 
 API const char *verbena_error(void)

@@ -36,7 +36,7 @@ static inline const struct context *of_const_pub(const struct verbena_context *p
 	return (const struct context *)pub;
 }
 
-/* Sets errno and the message, and appends the text of err unless it is EINVAL. Returns -1. */
+/* Sets errno and the message, and appends the text of err. Returns -1. */
 int fail(int err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* As fail(), for a work request that could not be posted. */

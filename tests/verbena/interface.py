@@ -47,7 +47,8 @@ int main(void)
 	failed += verbena_repost_loop(on_send, NULL, sends, 1, 0, NULL) == -1;
 	failed += verbena_repost_loop(on_recv, NULL, recvs, 1, 0, NULL) == -1;
 	failed += strcmp(verbena_error(),
-			 "verbena_repost_recv_loop: NULL argument or no requests") == 0;
+			 "verbena_repost_recv_loop: NULL argument or no requests: "
+			 "Invalid argument") == 0;
 	printf("%d\n", failed);
 	return failed != 6;
 }

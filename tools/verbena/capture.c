@@ -361,7 +361,7 @@ static int tell(const char *what)
 			: err == ENODEV               ? EXIT_NO_DEVICE
 						      : EXIT_FAILED,
 			"%s: %s%s", what, verbena_error(),
-			err == EPERM ? " (verbena doctor says what to do)" : "");
+			err == EPERM ? " (run it as root)" : "");
 }
 
 static int run(struct capture *c, struct verbena_context *ctx, uint32_t slots)
