@@ -9,6 +9,8 @@
  * Ids without an event channel make every call wait until it is done.  Each side sends a line with
  * its connection request or answer (private data), then the client a message.
  */
+#include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -38,10 +40,15 @@ static struct rdma_cm_id *make_endpoint(const char *address)
 	};
 	struct rdma_addrinfo *res;
 	struct rdma_cm_id *id;
+	int err;
 
 	hints.ai_flags = address ? 0 : RAI_PASSIVE;
-	if (rdma_getaddrinfo(address, PORT, &hints, &res))
-		fail("rdma_getaddrinfo");
+	err = rdma_getaddrinfo(address, PORT, &hints, &res);
+	if (err) {
+		fprintf(stderr, "rdma_getaddrinfo: %s\n",
+			err == -1 ? strerror(errno) : gai_strerror(err));
+		exit(1);
+	}
 	if (rdma_create_ep(&id, res, NULL, &attr))
 		fail("rdma_create_ep");
 	rdma_freeaddrinfo(res);
@@ -95,13 +102,13 @@ static void run_server(void)
 	rdma_destroy_ep(listener);
 }
 
-/* The server may not listen yet. */
+/* The server may not listen yet: tries for a minute. */
 static void connect_patiently(struct rdma_cm_id **id, const char *address)
 {
 	struct rdma_conn_param param = say("may I?");
 
 	for (int tries = 0; rdma_connect(*id, &param); tries++) {
-		if (tries == 1000)
+		if (errno != ECONNREFUSED || tries == 1000)
 			fail("rdma_connect");
 		/* An id that was refused is of no more use. */
 		rdma_destroy_ep(*id);

@@ -101,12 +101,16 @@ void connect_tcp(struct side *s)
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM };
 	struct addrinfo *list;
 	char port[8];
+	int err;
 
 	hints.ai_flags = is_client(s) ? 0 : AI_PASSIVE;
 	hints.ai_family = is_client(s) ? AF_UNSPEC : AF_INET;
 	snprintf(port, sizeof(port), "%d", s->opt.tcp_port & 0xffff);
-	if (getaddrinfo(s->opt.server, port, &hints, &list))
-		fail("looking up the server");
+	err = getaddrinfo(s->opt.server, port, &hints, &list);
+	if (err) {
+		fprintf(stderr, "looking up the server: %s\n", gai_strerror(err));
+		exit(1);
+	}
 	s->sock = is_client(s) ? connect_to(list) : accept_one(list);
 	freeaddrinfo(list);
 }
@@ -120,6 +124,8 @@ static void swap_bytes(struct side *s, const void *mine, void *theirs, size_t le
 	while (done < len) {
 		ssize_t n = read(s->sock, (char *)theirs + done, len - done);
 
+		if (n == 0)
+			errno = ECONNRESET;
 		if (n <= 0)
 			fail("reading from the peer");
 		done += n;
@@ -167,8 +173,10 @@ void open_device(struct side *s)
 	if (!list)
 		fail("ibv_get_device_list");
 	dev = find_device(list, s->opt.device);
-	if (!dev)
+	if (!dev) {
+		errno = ENODEV;
 		fail("finding the device");
+	}
 	s->ctx = ibv_open_device(dev);
 	if (!s->ctx)
 		fail("ibv_open_device");

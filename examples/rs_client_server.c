@@ -8,6 +8,7 @@
  * The client sends a line and reads the answer; the server waits in rpoll() for both, a connection
  * and its line.
  */
+#include <errno.h>
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -28,10 +29,14 @@ static void fail(const char *what)
 static struct addrinfo *look_up(const char *address)
 {
 	struct addrinfo hints = { .ai_socktype = SOCK_STREAM, .ai_family = AF_INET }, *found;
+	int err;
 
 	hints.ai_flags = address ? 0 : AI_PASSIVE;
-	if (getaddrinfo(address, PORT, &hints, &found))
-		fail("getaddrinfo");
+	err = getaddrinfo(address, PORT, &hints, &found);
+	if (err) {
+		fprintf(stderr, "getaddrinfo: %s\n", gai_strerror(err));
+		exit(1);
+	}
 	return found;
 }
 
@@ -89,15 +94,18 @@ static void run_server(const struct addrinfo *at)
 	rclose(listener);
 }
 
-/* Waits for the server to be there: an rsocket that was refused is of no more use. */
+/*
+ * The server may not be there yet: tries for a minute.  An rsocket that was refused is of no more
+ * use.
+ */
 static int connect_to(const struct addrinfo *to)
 {
-	for (;;) {
+	for (int tries = 0;; tries++) {
 		int fd = make(to);
 
 		if (!rconnect(fd, to->ai_addr, to->ai_addrlen))
 			return fd;
-		if (errno != ECONNREFUSED)
+		if (errno != ECONNREFUSED || tries == 1000)
 			fail("rconnect");
 		rclose(fd);
 	}
