@@ -128,8 +128,9 @@ def case_bad_input(bench):
     ):
         done = bench.verbena("devices", env={name: value}, expect=2)
         want(len(done.err.splitlines()) == 1 and name in done.err, done.describe())
-    done = bench.verbena("info", env={"VERBENA_DEVICES": "none0"}, expect=3)
-    want(len(done.err.splitlines()) == 1, done.describe())
+    for words in ["info"], ["watch"], ["capture", "/dev/null"]:
+        done = bench.verbena(*words, env={"VERBENA_DEVICES": "none0"}, expect=3)
+        want(done.err.endswith(": no devices (verbena doctor says why)\n"), done.describe())
 
 
 def case_plain_without_terminal(bench):

@@ -261,12 +261,12 @@ static int find_device(const struct capture *c, char name[64], int *mtu)
 		status = EXIT_OK;
 	}
 	ibv_free_device_list(list);
+	if (status != EXIT_OK && !c->interface && !c->device)
+		return complain(EXIT_NO_DEVICE, "no devices (verbena doctor says why)");
 	if (status != EXIT_OK)
 		return complain(EXIT_NO_DEVICE, "no device %s%s (verbena netdevs lists them)",
 				c->interface ? "for interface " : "",
-				c->interface ? c->interface
-				: c->device  ? c->device
-					     : "");
+				c->interface ? c->interface : c->device);
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	*mtu = fd >= 0 && ioctl(fd, SIOCGIFMTU, &request) == 0 ? request.ifr_mtu : UINT16_MAX;
 	close(fd);
