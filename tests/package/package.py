@@ -93,6 +93,13 @@ def case_lintian(_):
     want(not said.strip(), said)
 
 
+def case_documents(_):
+    """README.md's links, and the files that the tool and the manual pages name."""
+    listed = run("dpkg-deb", "-c", deb())
+    for name in "docs/FAULTS.md", "docs/TROUBLESHOOTING.md", "examples/common.c":
+        want(f" ./usr/share/doc/verbena/{name}\n" in listed, name)
+
+
 def case_release_build(_):
     """Without assertions, and nothing of the tests."""
     with tempfile.TemporaryDirectory() as folder:
@@ -103,7 +110,8 @@ def case_release_build(_):
             "ibv_open_device" in symbols and "__assert_fail" not in symbols,
             "libibverbs.so.1 has assertions",
         )
-        files = run("find", folder, "-name", "*example*", "-o", "-name", "*_test*")
+        files = run("find", folder, "-path", "*/share/doc", "-prune", "-o",
+                    "(", "-name", "*example*", "-o", "-name", "*_test*", ")", "-print")
         want(not files, files)
 
 
