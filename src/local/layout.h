@@ -10,7 +10,7 @@
  *	0             SEG_PAGE           header                        owner; peers: doorbell, news
  *	SEG_QP_OFF    16,384 x 64 B      QP table, open addressing     owner
  *	SEG_MR_OFF    2^20 x 64 B         key table                     owner
- *	SEG_LANE_OFF  1,024 x 64 KiB     lane i: from slot i           peer i; owner: tails, can_pull
+ *	SEG_LANE_OFF  1,024 x 64 KiB     lane i: from slot i           peer i; owner: tails, flag
  *
  * Each part is mapped on its own, so it begins at a multiple of SEG_PAGE, the largest page size we
  * know of. The file is sparse: only ranges reserved with fallocate take memory. So a full tmpfs

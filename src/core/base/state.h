@@ -5,8 +5,11 @@
  *
  * Lock order of the whole library, outermost first; a thread may skip levels but never go back:
  *
+ *	0  fault/plan.c's settling	faults that happen after their occasion, one at a time
  *	0  context_open.c's successors	contexts that replace inherited ones after a fork
  *	0  vrb.life		start and stop of the process state, join of the progress thread
+ *	   raw_port.c's opening, mirror.c's changing
+ *				start and stop of raw ports and sniffers, each waits for that thread
  *	0  remote_handle.c's calls  opening and closing QPs of other processes
  *	1  vrb.lock		device registry, list of contexts
  *	2  context->lock	lists of objects of one context, counts of children
@@ -22,7 +25,7 @@
  *	7  resend.c's, backlog.c's locks
  *				what waits for room in a lane; above the others of this level
  *	   channel / context event queues, port tables, key table's writer lock
- *	8  timers, host, log, path flows, lists of senders	(leaves)
+ *	8  timers, host, log, path flows, lists of senders, mirrors, egress rules	(leaves)
  *
  * A packet never outlives its QP: a QP is removed from the table under the locks of all RX queues,
  * so a thread that dispatches packets or timers while holding one of them may use the QP it found.
