@@ -207,7 +207,7 @@ def case_vd012_no_ipv6(bench):
 
 def case_vd013_small_mtu(bench):
     in_namespace(
-        bench, "VD013", ["-n"], "ip link set lo mtu 600 && ip link set lo up", "lo has 600"
+        bench, "VD013", ["-n"], "ip link set lo mtu 1111 && ip link set lo up", "lo has 1111"
     )
 
 

@@ -18,7 +18,7 @@ enum {
 	SMALL = 64,
 	IP6_UDP = 48,	/* bytes of headers */
 	IP4_UDP = 28,
-	MTU_1024 = 1024 + 76,	/* interface MTU for a path MTU of 1024 */
+	MTU_1024 = 1024 + 88,	/* interface MTU for a path MTU of 1024; core/device/port.c */
 	WAIT_MS = 500,
 };
 
