@@ -25,7 +25,9 @@
  *	response.c    answers and acknowledgements -> packets
  *	acknak.c      pending acknowledgements, credits
  *	retry.c       timeouts, go-back-N, RNR, limits, window
+ *	selective_retx.c  retransmission of single packets that are missing
  *	cc.c          congestion window
+ *	cc_probe.c    its fairness probe
  *	pace.c        rate limits
  *	dcqcn.c       congestion control of UC and UD, by rate
  *	sentto.h      recent destinations of a UD QP, which may send it CNPs
@@ -39,6 +41,10 @@
  *	qp_lifecycle.c  states, draining, the error state
  *	migrate.c     the alternate path
  *	engine.c      the entry points below and dispatch by QP type
+ *	pkt.c opcode.def icrc.c psn.h const.h
+ *	              packets, their opcodes, ICRC and PSNs, the specification's numbers
+ *	reorder.h delayed_ack.h
+ *	              decisions of core: packets out of order, ACKs that wait
  *	check.c       the invariants of state.h, asserted
  */
 #ifndef VRB_ROCE_ENGINE_H

@@ -4,7 +4,7 @@
  * payload, including the ICRC; the wire neither reads nor changes it.
  *
  * Sending: any number of threads. Receiving and closing: one thread at a time (core holds the lock
- * of its RX queue). Takes no lock of its own.
+ * of its RX queue). Takes no lock but that of path_errors.h.
  */
 #ifndef VRB_WIRE_WIRE_H
 #define VRB_WIRE_WIRE_H
