@@ -48,6 +48,8 @@ def case_check_file(bench):
 def case_environment(bench):
     done = bench.verbena("devices", env={"VERBENA_FAULTS": "wr nth x kill"}, expect=2)
     want(done.err.startswith("verbena devices: VERBENA_FAULTS:1:8: expected "), done.err)
+    done = bench.verbena("devices", env={"VERBENA_FAULTS": "@/nowhere"}, expect=2)
+    want(done.err.startswith("verbena devices: rules: /nowhere: No such file"), done.err)
     bench.verbena("devices", env={"VERBENA_FAULTS": "wr nth 1 kill"}, expect=0)
 
 
@@ -60,8 +62,8 @@ def case_environment_of_a_program(bench):
     for value, line in (
         ("wr nth x kill", "verbena: VERBENA_FAULTS:1:8: expected "),
         ("@" + rules, f"verbena: {rules}:2:10: expected "),
-        ("@/nowhere", "verbena: /nowhere: No such file"),
-        ("@/tmp", "verbena: /tmp: Is a directory"),
+        ("@/nowhere", "verbena: VERBENA_FAULTS: /nowhere: No such file"),
+        ("@/tmp", "verbena: VERBENA_FAULTS: /tmp: Is a directory"),
     ):
         done = bench.call([peer(bench), "0"], env={"VERBENA_FAULTS": value}, expect=2)
         want(done.err.startswith(line), done.describe())

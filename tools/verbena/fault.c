@@ -61,7 +61,7 @@ int fault_rules_read(struct fault_rules *rules, char **words)
 		fprintf(f, "%s%s", *words, words[1] ? " " : "");
 	if (fclose(f))
 		return no_memory();
-	return err ? complain(EXIT_USAGE, "%s: %s", file, strerror(err)) : EXIT_OK;
+	return err ? complain(EXIT_USAGE, "rules: %s: %s", file, strerror(err)) : EXIT_OK;
 }
 
 int fault_rules_check(const struct fault_rules *rules)

@@ -158,12 +158,15 @@ size_t vrb_faults_list(char text[VRB_FAULTS_TEXT])
 
 /*
  * Ends the process: a test that is to meet faults must not succeed without them. Not by exit(),
- * whose handlers would come back here.
+ * whose handlers would come back here.  file: which cannot be read; NULL: `why` names the place.
  */
-static void refuse(const char *what, const char *why)
+static void refuse(const char *file, const char *why)
 {
 	fflush(NULL);
-	fprintf(stderr, "verbena: %s%s%s\n", what, *why ? ": " : "", why);
+	if (file)
+		fprintf(stderr, "verbena: VERBENA_FAULTS: %s: %s\n", file, why);
+	else
+		fprintf(stderr, "verbena: %s\n", why);
 	_exit(BAD_RULES);
 }
 
@@ -198,7 +201,7 @@ static void read_environment(void)
 		rules = text;
 	}
 	if (!vrb_faults_add(source, rules, len, error))
-		refuse(error, "");
+		refuse(NULL, error);
 	free(text);
 }
 
