@@ -227,10 +227,11 @@ static const char *holder(const struct udp_wire *u)
 		return "it is in use, and cannot be shared without a run directory: set "
 		       "VERBENA_DIR, or give each process its own VERBENA_UDP_PORT";
 	if (claim_of_others(u->wire.port, u->group))
-		return "processes with another run directory use it: give all the same "
-		       "VERBENA_DIR, or this one its own VERBENA_UDP_PORT";
+		return "processes with another run directory, or of another user, use it: choose "
+		       "another port with VERBENA_UDP_PORT, at both ends, or for one user's "
+		       "processes the same VERBENA_DIR";
 	return "another user, another program or a process without run directory uses it: choose "
-	       "another port with VERBENA_UDP_PORT";
+	       "another port with VERBENA_UDP_PORT, at both ends";
 }
 
 /* Logged once: a program may open and close its device many times. */

@@ -92,7 +92,7 @@ def case_two_directories_on_one_port(bench):
     wait_for_listener(server, port)
     outsider = bench.start([*PINGPONG, "-p", str(other)], second)
     wait_for_listener(outsider, other)
-    warnings = outsider.output().count("processes with another run directory")
+    warnings = outsider.output().count("of another user, use it: choose another port")
     expect(warnings == 1, outsider.describe())
     for _ in range(3):
         bench.run([*argv, "127.0.0.1"], first)
