@@ -25,8 +25,6 @@ static struct ibv_cq *create_cq(struct ibv_context *context, int cqe, void *cq_c
 	struct vrb_cq *cq;
 	int err = vrb_context_enter(&context);
 
-	if (!err && (cqe < 1 || comp_vector < 0))
-		err = EINVAL;
 	if (!err)
 		err = vrb_cq_create(to_vrb_context(context), &attr, false, vrb_timeout_cq, &cq);
 	return err ? answer_null(err) : &cq->ibv;

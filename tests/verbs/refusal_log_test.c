@@ -89,6 +89,47 @@ static void refused_address(void)
 	expect_logged("ibv_create_ah: GID 255 of the port is empty; GID ");
 }
 
+static void refused_qp(void)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC, .send_cq = cq, .recv_cq = cq,
+					 .cap = { .max_send_sge = 1000 } };
+
+	CHECK(!ibv_create_qp(w.pd, &attr));
+	expect_logged("ibv_create_qp: max_send_sge is 1000, but the device's limit is ");
+	attr.cap = (struct ibv_qp_cap){ .max_recv_wr = UINT32_MAX };
+	CHECK(!ibv_create_qp(w.pd, &attr));
+	expect_logged("ibv_create_qp: max_recv_wr is 4294967295, but the device's limit is ");
+	attr.send_cq = NULL;
+	CHECK(!ibv_create_qp(w.pd, &attr));
+	expect_logged("ibv_create_qp: domain, CQ or SRQ is missing");
+	attr.qp_type = 77;
+	CHECK(!ibv_create_qp(w.pd, &attr));
+	expect_logged("ibv_create_qp: the device has no QPs of this type");
+}
+
+static void refused_cq(void)
+{
+	CHECK(!ibv_create_cq(w.ctx, -1, NULL, NULL, 0));
+	expect_logged("ibv_create_cq: cqe is -1, of 1 to ");
+	CHECK(!ibv_create_cq(w.ctx, 1, NULL, NULL, 9999));
+	expect_logged("; comp_vector is 9999, of 0 to ");
+}
+
+static void refused_region(void)
+{
+	static const char constant[64];
+	static char b[64];
+
+	CHECK(!ibv_reg_mr(w.pd, b, 64, IBV_ACCESS_REMOTE_WRITE));
+	expect_logged("memory region: access 0x2 has REMOTE_WRITE or REMOTE_ATOMIC without ");
+	CHECK(!ibv_reg_mr(w.pd, b, 64, 1 << 15));
+	expect_logged("memory region: access 0x8000 has flags");
+	CHECK(!ibv_reg_mr(w.pd, (void *)64, 64, 0));
+	expect_logged("memory region: 64 bytes at 0x40 are not mapped");
+	CHECK(!ibv_reg_mr(w.pd, (void *)(uintptr_t)constant, 64, IBV_ACCESS_LOCAL_WRITE));
+	expect_logged(" are not mapped, or not with the rights of access 0x1");
+}
+
 int main(void)
 {
 	int fd = mkstemp(log_path);
@@ -104,6 +145,9 @@ int main(void)
 	refused_flow();
 	refused_receives();
 	refused_address();
+	refused_qp();
+	refused_cq();
+	refused_region();
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	world_close(&w);
 	unlink(log_path);

@@ -11,6 +11,7 @@
 #include "core/qp/qp.h"
 #include "core/qp/srq.h"
 #include "core/qp/wr_check.h"
+#include "run/log.h"
 #include "util/compiler.h"
 
 enum {
@@ -179,15 +180,31 @@ static int check_objects(struct vrb_context *ctx, const struct ibv_qp_init_attr_
 static int check_caps(const struct ibv_qp_cap *cap, const struct qp_shape *s, bool srq)
 {
 	const struct ibv_device_attr *dev = &vrb_device_limits.orig_attr;
+	const struct {
+		const char *name;
+		uint32_t wanted, limit;
+		bool counts;
+	} rows[] = {
+		{ "max_send_wr", cap->max_send_wr, (uint32_t)dev->max_qp_wr, s->sends },
+		{ "max_send_sge", cap->max_send_sge, (uint32_t)dev->max_sge, s->sends },
+		{ "max_inline_data", cap->max_inline_data, VRB_MAX_INLINE, s->sends },
+		{ "max_recv_wr", cap->max_recv_wr, (uint32_t)dev->max_qp_wr, s->receives && !srq },
+		{ "max_recv_sge", cap->max_recv_sge, (uint32_t)dev->max_sge, s->receives && !srq },
+	};
 
-	if (s->sends && (cap->max_send_wr > (uint32_t)dev->max_qp_wr ||
-			 cap->max_send_sge > (uint32_t)dev->max_sge ||
-			 cap->max_inline_data > VRB_MAX_INLINE))
-		return EINVAL;
-	if (s->receives && !srq && (cap->max_recv_wr > (uint32_t)dev->max_qp_wr ||
-				    cap->max_recv_sge > (uint32_t)dev->max_sge))
-		return EINVAL;
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (rows[i].counts && rows[i].wanted > rows[i].limit) {
+			log_info(LOG_CORE, "ibv_create_qp: %s is %u, but the device's limit is %u",
+				 rows[i].name, rows[i].wanted, rows[i].limit);
+			return EINVAL;
+		}
 	return 0;
+}
+
+static int refused(int err, const char *why)
+{
+	log_info(LOG_CORE, "ibv_create_qp: %s", why);
+	return err;
 }
 
 int qp_init_check(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
@@ -196,13 +213,16 @@ int qp_init_check(struct vrb_context *ctx, const struct ibv_qp_init_attr_ex *a,
 	int ret;
 
 	if (!s)
-		return a->qp_type == IBV_QPT_DRIVER ? EOPNOTSUPP : EINVAL;
+		return refused(a->qp_type == IBV_QPT_DRIVER ? EOPNOTSUPP : EINVAL,
+			       "the device has no QPs of this type");
 	ret = check_extras(a);
-	if (!ret)
-		ret = check_objects(ctx, a, s);
-	if (!ret)
-		ret = check_caps(&a->cap, s, a->srq);
-	return ret;
+	if (ret)
+		return refused(ret, "a flag or an operation that this type of QP does not have");
+	ret = check_objects(ctx, a, s);
+	if (ret)
+		return refused(ret, "domain, CQ or SRQ is missing, destroyed, of another context "
+				    "or of the wrong kind");
+	return check_caps(&a->cap, s, a->srq);
 }
 
 static uint32_t grant_depth(uint32_t wanted)

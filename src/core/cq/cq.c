@@ -20,6 +20,7 @@
 #include "core/cq/round.h"
 #include "core/mem/pd.h"
 #include "run/clock.h"
+#include "run/log.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/time.h"
@@ -49,8 +50,12 @@ static int check_attr(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex 
 	if ((attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS) && attr->flags & ~CREATE_FLAGS)
 		return EOPNOTSUPP;
 	if (!entries_ok(attr->cqe) ||
-	    attr->comp_vector >= (uint32_t)ctx->vctx.context.num_comp_vectors)
+	    attr->comp_vector >= (uint32_t)ctx->vctx.context.num_comp_vectors) {
+		log_info(LOG_CORE, "ibv_create_cq: cqe is %d, of 1 to %d; comp_vector is %d, of 0 "
+				   "to %d", (int)attr->cqe, vrb_device_limits.orig_attr.max_cqe,
+			 (int)attr->comp_vector, ctx->vctx.context.num_comp_vectors - 1);
 		return EINVAL;
+	}
 	if (attr->channel && !vrb_live_has(attr->channel))
 		return ENOENT;
 	if (attr->channel && attr->channel->context != &ctx->vctx.context)

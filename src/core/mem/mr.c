@@ -14,6 +14,7 @@
 #include "core/mem/dm.h"
 #include "core/mem/key_table.h"
 #include "core/mem/pd.h"
+#include "run/log.h"
 #include "run/nofault.h"
 #include "run/proc_maps.h"
 #include "util/atomic.h"
@@ -29,12 +30,16 @@ enum {
 
 static int check_access(unsigned int access, unsigned int known)
 {
+	const char *why = NULL;
+
 	/* A device may ignore the optional flags. We do: relaxed ordering has no effect here. */
 	if (access & ~(known | IBV_ACCESS_OPTIONAL_RANGE))
-		return EINVAL;
-	if ((access & NEEDS_LOCAL_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
-		return EINVAL;
-	return 0;
+		why = "has flags that this kind of region does not have";
+	else if ((access & NEEDS_LOCAL_WRITE) && !(access & IBV_ACCESS_LOCAL_WRITE))
+		why = "has REMOTE_WRITE or REMOTE_ATOMIC without LOCAL_WRITE";
+	if (why)
+		log_info(LOG_CORE, "memory region: access 0x%x %s", access, why);
+	return why ? EINVAL : 0;
 }
 
 /* Implicit ODP: ibv_reg_mr(pd, NULL, SIZE_MAX, IBV_ACCESS_ON_DEMAND), the whole address space. */
@@ -56,10 +61,13 @@ static int check_mapped(const void *addr, size_t length, unsigned int access, bo
 	if ((access & IBV_ACCESS_ON_DEMAND) && !(access & IBV_ACCESS_FLUSH_PERSISTENT))
 		return 0;
 	err = memmap_query(addr, length, &map);
+	if (!err && (!map.readable || ((access & IBV_ACCESS_LOCAL_WRITE) && !map.writable)))
+		err = EFAULT;
+	if (err == EFAULT)
+		log_info(LOG_CORE, "memory region: %zu bytes at %p are not mapped, or not with the "
+				   "rights of access 0x%x", length, addr, access);
 	if (err)
 		return err;
-	if (!map.readable || ((access & IBV_ACCESS_LOCAL_WRITE) && !map.writable))
-		return EFAULT;
 	/* Only a file mapping can be made persistent. */
 	if ((access & IBV_ACCESS_FLUSH_PERSISTENT) && !map.shared_file)
 		return EINVAL;
