@@ -162,6 +162,12 @@ def case_vd008_environment(bench):
     provoke(bench, "VD008", "VERBENA_TRANSPORT=x", env={"VERBENA_TRANSPORT": "x"})
 
 
+def case_vd035_unknown_variable(bench):
+    provoke(bench, "VD035", "VERBENA_TRANSPRT", env={"VERBENA_TRANSPRT": "udp"})
+    known = {"VERBENA_RSOCKET_DIR": "/nowhere", "VERBENA_TEST_LIMIT": "9", "VERBENA_ECN": "off"}
+    want("VD035" not in read(bench.call([bench.tool(), "doctor", "--json"], known)), known)
+
+
 def case_vd009_open(bench):
     seccomp(bench, "VD009", "", "eventfd2", 12)
 

@@ -6,6 +6,8 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
 
 #include <json-c/json.h>
 
@@ -95,23 +97,54 @@ void fine(const char *fmt, ...)
 	printf("\n");
 }
 
+struct environment {
+	const char *known[32];	/* the library's variables, as config_parse() asks for them */
+	unsigned int n_known, bad;
+};
+
 static const char *from_environment(void *arg, const char *name)
 {
+	struct environment *e = arg;
+
+	if (e->n_known < ARRAY_SIZE(e->known))
+		e->known[e->n_known++] = name;
 	return getenv(name);
 }
 
 static void note_complaint(void *arg, const char *line)
 {
-	*(unsigned int *)arg += 1;
+	struct environment *e = arg;
+
+	e->bad++;
 	found(8, "%s", line);
+}
+
+/* A variable of ours, by its name's beginning, that neither library nor tests read. */
+static bool is_unknown(const struct environment *e, const char *name, size_t len)
+{
+	if (strncmp(name, "VERBENA_", 8) != 0 || strncmp(name, "VERBENA_TEST_", 13) == 0)
+		return false;
+	for (unsigned int i = 0; i < e->n_known; i++)
+		if (strlen(e->known[i]) == len && strncmp(name, e->known[i], len) == 0)
+			return false;
+	return true;
 }
 
 void check_environment(void)
 {
-	unsigned int bad = 0;
+	/* librdmacm reads this one. */
+	struct environment e = { .known = { "VERBENA_RSOCKET_DIR" }, .n_known = 1 };
 
-	config_parse(&config, from_environment, note_complaint, &bad);
-	if (!bad)
+	config_parse(&config, from_environment, note_complaint, &e);
+	for (char **v = environ; *v; v++) {
+		size_t len = strcspn(*v, "=");
+
+		if (!is_unknown(&e, *v, len))
+			continue;
+		e.bad++;
+		found(35, "%.*s", (int)len, *v);
+	}
+	if (!e.bad)
 		fine("the environment variables are valid");
 	/* The library's own warnings would repeat the findings. */
 	setenv("VERBENA_LOG", "off", 1);
