@@ -88,6 +88,8 @@ def case_summary(bench):
     want(receiver["waited"]["own_receives_ns"] > 0, str(receiver["waited"]))
     text = trace(bench, "summary", out).out
     want("SEND" in text and "create_qp" in text, text)
+    want(re.search(r"create_qp .* failed  [\d.]+ us in all, most ", text), text)
+    want(re.search(r"poll_cq +\d+ calls +0 failed$", text, re.M), text)
     (line,) = [line for line in text.splitlines() if "histogram" in line]
     want_equal(sum(int(n) for n in re.findall(r": (\d+)", line)), MESSAGES, "histogram in text")
 

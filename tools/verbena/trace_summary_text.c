@@ -103,6 +103,18 @@ static void print_cq(const struct cq *c, uint64_t last)
 		       (double)(last - min(c->waiting_since, last)) / 1e6, PLAIN);
 }
 
+/* Polls have no duration (docs/RECORD.md). */
+static void print_verb(const struct process *p, unsigned int verb)
+{
+	printf("  %-26s %7" PRIu64 " calls %s%7" PRIu64 " failed%s", record_verb_name(verb),
+	       p->verbs[verb], p->failed[verb] ? RED : "", p->failed[verb],
+	       p->failed[verb] ? PLAIN : "");
+	if (p->took[verb])
+		printf("  %.1f us in all, most %.1f", (double)p->took[verb] / 1e3,
+		       (double)p->most[verb] / 1e3);
+	putchar('\n');
+}
+
 void summary_print(const struct summary *s, size_t file)
 {
 	const struct record_file *f = record_reader_file(s->t.reader, file);
@@ -115,11 +127,7 @@ void summary_print(const struct summary *s, size_t file)
 		       f->lost, f->bad, PLAIN);
 	for (unsigned int i = 0; i < VERB_END; i++)
 		if (p->verbs[i])
-			printf("  %-26s %7" PRIu64 " calls %s%7" PRIu64
-			       " failed%s  %.1f us, most %.1f\n",
-			       record_verb_name(i), p->verbs[i], p->failed[i] ? RED : "",
-			       p->failed[i], p->failed[i] ? PLAIN : "", (double)p->took[i] / 1e3,
-			       (double)p->most[i] / 1e3);
+			print_verb(p, i);
 	for (struct struck *k = p->faults; k; k = k->next) {
 		trace_make_printable(k->rule);
 		printf("  %sfault '%s' struck %" PRIu64 " times%s\n", YELLOW, k->rule, k->times,
