@@ -3,6 +3,8 @@
  * What every example needs and none is about: options, a TCP connection between the two sides, and
  * the states of an RC queue pair up to "ready to send".
  *
+ *	cc EXAMPLE.c common.c -libverbs		but cm_, rs_ and udp_*, which need no common.c
+ *
  * Two copies of an example run: without a host name it is the server, with one the client.  They
  * first communicate over TCP, because a queue pair needs its peer's address before it can be used;
  * then RDMA takes over.
