@@ -169,6 +169,12 @@ struct roce_ud {
 	struct net_path cnp_path; /* and its path */
 };
 
+/* The latest packet without MigReq since the QP was armed. */
+struct roce_mig_clear {
+	bool any;
+	uint32_t psn;
+};
+
 struct roce_qp {
 	struct wq_qp *wq;
 	struct roce_ud *ud; /* NULL: another type */
@@ -177,6 +183,7 @@ struct roce_qp {
 	bool flushed;     /* ERR was entered, and the queues were flushed */
 	bool dying;       /* ERR, but a NAK and the answers before it must still be sent */
 	bool mig_refused; /* PATH_MIG_ERR was raised since the QP was armed */
+	struct roce_mig_clear mig_clear[2]; /* among answers, among requests */
 	struct roce_req req;
 	struct roce_comp comp;
 	struct roce_retry retry;

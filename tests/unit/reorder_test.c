@@ -237,6 +237,23 @@ static void a_repeated_packet_is_the_same(void **state)
 	expect(2, TRUE_DATA + 1);
 }
 
+/* The MigReq of a packet counts when it arrives, not when the packets before it have come. */
+static void a_kept_packet_requests_no_migration(void **state)
+{
+	uint32_t content = TRUE_DATA;
+	struct roce_pkt pkt = packet_with(ENV_PSN, &content);
+
+	e.wq.alt_path = e.wq.path;
+	e.wq.alt_path.dst.raw[15]++;
+	e.wq.mig_state = IBV_MIG_REARM;
+	receive(ENV_PSN + 1, TRUE_DATA + 1);
+	pkt.bth.mig_req = false;
+	arrive(&pkt);
+	expect(2, TRUE_DATA + 1);
+	assert_int_equal(e.wq.mig_state, IBV_MIG_ARMED);
+	assert_int_equal(e.num_events, 0);
+}
+
 static void other_headers_are_a_difference(void **state)
 {
 	struct roce_pkt write = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
@@ -331,6 +348,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(an_old_packet_is_replaced, start, finish),
 		cmocka_unit_test_setup_teardown(differing_copies_are_both_dropped, start, finish),
 		cmocka_unit_test_setup_teardown(a_repeated_packet_is_the_same, start, finish),
+		cmocka_unit_test_setup_teardown(a_kept_packet_requests_no_migration, start, finish),
 		cmocka_unit_test_setup_teardown(other_headers_are_a_difference, start, finish),
 		cmocka_unit_test_setup_teardown(memory_has_a_limit, start, finish),
 		cmocka_unit_test(rules_of_an_early_packet),

@@ -444,6 +444,69 @@ static void migration_requested_by_the_peer(void **state)
 	assert_int_equal(e.writes, 3);
 }
 
+static struct roce_pkt write_with(uint32_t psn, bool mig_req)
+{
+	struct roce_pkt pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, psn, 8);
+
+	pkt.bth.mig_req = mig_req;
+	return pkt;
+}
+
+/*
+ * What the peer sent, with MigReq, before its QP was armed may arrive afterwards: a copy of a
+ * request that was repeated, an answer, the first request after an answer.
+ */
+static void late_packets_request_no_migration(void **state)
+{
+	struct roce_pkt pkt;
+
+	send_one(7, 7);
+	arm_alternate_path();
+	e.wq.mig_state = IBV_MIG_REARM;
+	pkt = write_with(ENV_PSN, false);
+	env_input(&e, &pkt);
+	assert_int_equal(e.wq.mig_state, IBV_MIG_ARMED);
+	pkt.bth.mig_req = true;
+	env_input(&e, &pkt);
+	pkt = env_pkt(&e, ROCE_RC_ACKNOWLEDGE, ENV_PSN, 0);
+	pkt.bth.mig_req = true;
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_events, 0);
+
+	e.wq.mig_state = IBV_MIG_REARM;
+	pkt.bth.mig_req = false;
+	env_input(&e, &pkt);
+	assert_int_equal(e.wq.mig_state, IBV_MIG_ARMED);
+	pkt = write_with(ENV_PSN + 1, true);
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_events, 0);
+	assert_int_equal(e.writes, 2);
+
+	pkt = write_with(ENV_PSN + 2, false);
+	env_input(&e, &pkt);
+	pkt = write_with(ENV_PSN + 3, true);
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_events, 1);
+	assert_int_equal(e.events[0], IBV_EVENT_PATH_MIG_ERR);
+}
+
+/* Nor does one without MigReq arm that left before the peer's last migration, on the old path. */
+static void late_packets_do_not_arm(void **state)
+{
+	struct roce_pkt pkt;
+
+	env_start(&e, IBV_QPT_RC);
+	arm_alternate_path();
+	e.wq.mig_state = IBV_MIG_REARM;
+	pkt = write_with(ENV_PSN, false);
+	pkt.path.src = e.wq.alt_path.dst;
+	env_input(&e, &pkt);
+	assert_int_equal(e.wq.mig_state, IBV_MIG_REARM);
+	pkt = write_with(ENV_PSN + 1, false);
+	env_input(&e, &pkt);
+	assert_int_equal(e.wq.mig_state, IBV_MIG_ARMED);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -468,6 +531,8 @@ int main(void)
 		cmocka_unit_test(bursts_are_bounded),
 		cmocka_unit_test(migration_on_exhausted_retries),
 		cmocka_unit_test(migration_requested_by_the_peer),
+		cmocka_unit_test(late_packets_request_no_migration),
+		cmocka_unit_test(late_packets_do_not_arm),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -174,6 +174,8 @@ void reorder_deliver(struct reorder_queue *h, struct roce_qp *qp, reorder_run_fn
 		struct roce_pkt pkt = *p;
 
 		pkt.bth.ack_req = true;
+		/* Followed when it arrived (roce/migrate.c); this is what changes no state now. */
+		pkt.bth.mig_req = qp->wq->mig_state == IBV_MIG_REARM;
 		run(arg, &pkt);
 		missing = look_through(h, roce_expected_psn(qp), now);
 	}
