@@ -40,19 +40,21 @@ static struct roce_rd_atomic *slot(const struct roce_qp *qp, uint32_t age)
 	return &qp->rd_atomic[(qp->resp.rd_next + age) % roce_rd_slots(qp)];
 }
 
-void roce_rd_grow(struct roce_qp *qp, struct roce_rd_atomic *to, uint32_t slots)
+void roce_rd_move(struct roce_qp *qp, struct roce_rd_atomic *to, uint32_t slots)
 {
-	uint32_t used = roce_rd_used(qp), due = 0;
+	uint32_t used = roce_rd_used(qp), n = min(used, slots), due = 0;
 
 	qp->resp.rd_pending = 0;
-	for (uint32_t i = 0; i < used; i++) {
-		to[i] = *slot(qp, i);
+	for (uint32_t i = 0; i < n; i++) {
+		struct roce_rd_atomic *from = slot(qp, used - n + i);
+
+		to[i] = *from;
 		qp->resp.rd_pending += to[i].pending;
-		if (slot(qp, i) == &qp->rd_atomic[qp->resp.rd_due])
+		if (from == &qp->rd_atomic[qp->resp.rd_due])
 			due = i;
 	}
 	qp->resp.rd_due = due;
-	qp->resp.rd_next = used;
+	qp->resp.rd_next = n;
 	qp->rd_atomic = to;
 	qp->rd_atomic_slots = slots;
 }

@@ -44,11 +44,11 @@ static inline bool roce_rd_made(struct roce_qp *qp)
 void roce_rd_reset(struct roce_qp *qp);
 
 /*
- * Makes room for more requests: moves the slots to a larger array of empty ones. The next requests
- * take those, while the requester waits for the answers of the others. Call before
- * max_dest_rd_atomic grows.
+ * Makes room for more requests, or for fewer: moves the slots, at least the newest, to another
+ * array of empty ones. The next requests take those, while the requester waits for the answers of
+ * the others. Call before max_dest_rd_atomic changes.
  */
-void roce_rd_grow(struct roce_qp *qp, struct roce_rd_atomic *to, uint32_t slots);
+void roce_rd_move(struct roce_qp *qp, struct roce_rd_atomic *to, uint32_t slots);
 
 /*
  * Is there a slot for a new request? Not if the first answer of the oldest is incomplete: then the

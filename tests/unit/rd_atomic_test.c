@@ -344,7 +344,7 @@ static void more_are_allowed(void **state)
 		for (uint32_t i = 0; i < ENV_RD; i++)
 			read_request(psn + i, ENV_VA, 8);
 		memset(more, 0, sizeof(more));
-		roce_rd_grow(&e.qp, more, MORE);
+		roce_rd_move(&e.qp, more, MORE);
 		e.wq.max_dest_rd_atomic = MORE;
 		for (uint32_t i = ENV_RD; i < MORE; i++)
 			read_request(psn + i, ENV_VA, 8);
@@ -357,6 +357,34 @@ static void more_are_allowed(void **state)
 		for (uint32_t i = MORE; i <= 2 * MORE; i++)
 			read_request(psn + i, ENV_VA, 8);
 		assert_int_equal(e.wq.state, IBV_QPS_ERR);
+	}
+}
+
+/* It may also shrink then: the requests that may still wait are the newest. */
+static void fewer_are_allowed(void **state)
+{
+	enum { FEWER = 2 };
+	static struct roce_rd_atomic fewer[FEWER];
+
+	for (uint32_t answered = 0; answered < ENV_RD; answered++) {
+		uint32_t psn = ENV_PSN;
+
+		env_start(&e, IBV_QPT_RC);
+		for (uint32_t i = 0; i < answered; i++) {
+			read_request(psn, ENV_VA + psn, 8);
+			expect_ack(ROCE_RC_READ_RESPONSE_ONLY, psn++);
+		}
+		for (uint32_t i = 0; i < FEWER; i++)
+			read_request(psn + i, ENV_VA, 8);
+		memset(fewer, 0, sizeof(fewer));
+		roce_rd_move(&e.qp, fewer, FEWER);
+		e.wq.max_dest_rd_atomic = FEWER;
+		for (uint32_t i = 0; i < FEWER; i++)
+			expect_ack(ROCE_RC_READ_RESPONSE_ONLY, psn + i);
+		assert_false(env_output(&e));
+		read_request(psn, ENV_VA, 8); /* a duplicate */
+		expect_ack(ROCE_RC_READ_RESPONSE_ONLY, psn);
+		assert_int_equal(e.wq.state, IBV_QPS_RTS);
 	}
 }
 
@@ -492,6 +520,7 @@ int main(void)
 		cmocka_unit_test(flush_that_takes_long),
 		cmocka_unit_test(too_many_open_requests),
 		cmocka_unit_test(more_are_allowed),
+		cmocka_unit_test(fewer_are_allowed),
 		cmocka_unit_test(none_allowed),
 		cmocka_unit_test(slots_are_reused_in_order),
 		cmocka_unit_test(memory_deregistered_during_the_response),

@@ -188,13 +188,16 @@ static int prepare_rd_atomic(struct vrb_qp *qp, const struct ibv_qp_attr *a, int
 {
 	bool xrc = qp->ibv.qp_type == IBV_QPT_XRC_RECV, runs = c->next != IBV_QPS_RTR;
 	uint32_t had = runs && !xrc ? qp->wq.max_dest_rd_atomic : c->slots;
+	/* Answers to send, or to repeat, are in the slots that go. */
+	bool fewer = runs && !xrc && qp->recv.rd_atomic && a->max_dest_rd_atomic &&
+		     a->max_dest_rd_atomic < had;
 
-	if (!(mask & IBV_QP_MAX_DEST_RD_ATOMIC) || a->max_dest_rd_atomic <= had)
+	if (!(mask & IBV_QP_MAX_DEST_RD_ATOMIC) || (a->max_dest_rd_atomic <= had && !fewer))
 		return 0;
 	if (xrc && runs)
 		return refuse(c, EINVAL, "max_dest_rd_atomic of an XRC QP can grow only with the "
 			      "transition to RTR");
-	c->slots = max((uint32_t)a->max_dest_rd_atomic, c->slots);
+	c->slots = fewer ? a->max_dest_rd_atomic : max((uint32_t)a->max_dest_rd_atomic, c->slots);
 	if (!xrc && !(runs && qp->recv.rd_atomic))
 		return 0;
 	c->rd_atomic = calloc(c->slots, sizeof(*c->rd_atomic));
@@ -330,7 +333,7 @@ static void replace_rd_atomic(struct vrb_qp *qp, struct change *c)
 	if (c->next == IBV_QPS_RTR)
 		roce_qp_init(&qp->roce, &qp->wq, c->rd_atomic, c->slots);
 	else
-		roce_rd_grow(&qp->roce, c->rd_atomic, c->slots);
+		roce_rd_move(&qp->roce, c->rd_atomic, c->slots);
 	free(qp->recv.rd_atomic);
 	qp->recv.rd_atomic = c->rd_atomic;
 	qp->recv.rd_atomic_slots = c->slots;
