@@ -232,7 +232,7 @@ static uint32_t look(struct item *it)
 
 	pthread_mutex_lock(&rs->lock);
 	list_del(&it->waiter.node);
-	is = it->event.events & EPOLLET ? 0 : rs_ready(rs, asked);
+	is = it->event.events & EPOLLET ? 0 : rs_ready_both(rs, asked);
 	if (!is) {
 		rs_progress_all(rs);
 		watch(it, fds, rs_arm(rs, fds));

@@ -57,6 +57,17 @@ short rs_ready(struct rsocket *rs, short events)
 	return (short)(is & asked);
 }
 
+short rs_ready_both(struct rsocket *rs, short events)
+{
+	const short in = POLLIN | POLLRDNORM | POLLRDHUP;
+	short is = rs_ready(rs, events);
+
+	if (!is || !(events & in) || is & (in | POLLHUP | POLLERR))
+		return is;
+	rs_progress_more(rs);
+	return rs_ready(rs, events);
+}
+
 /* ---- One call ---- */
 
 /* One of the program's descriptors, and this thread in its rsocket's list. */
@@ -81,7 +92,7 @@ static short look(struct rsocket *rs, short events, bool all)
 	/* rclose() removes it, then ends its connection, which is no event of the program's. */
 	revents = rs_is_removed(rs) ? POLLNVAL : 0;
 	if (!revents && !all)
-		revents = rs_ready(rs, events);
+		revents = rs_ready_both(rs, events);
 	if (!revents) {
 		if (all)
 			rs_progress_all(rs);

@@ -11,4 +11,10 @@ struct rsocket;
  */
 short rs_ready(struct rsocket *rs, short events);
 
+/*
+ * The same; but if the rsocket can only be written to, as it nearly always can, and the program
+ * asks for more, looks for what has arrived first: else that would never be reported.
+ */
+short rs_ready_both(struct rsocket *rs, short events);
+
 #endif

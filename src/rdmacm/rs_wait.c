@@ -124,6 +124,19 @@ bool rs_progress_all(struct rsocket *rs)
 	return changed;
 }
 
+/* A connected stream that rs_progress() has looked at, without events of its connection. */
+static bool is_quiet(const struct rsocket *rs)
+{
+	return rs_is_stream(rs) && has_queue(rs) && channel_idle(to_channel(rs->id->channel));
+}
+
+void rs_progress_more(struct rsocket *rs)
+{
+	rs_progress(rs);
+	if (rs_is_stream(rs) && !is_quiet(rs))
+		rs_progress_all(rs);
+}
+
 unsigned int rs_arm(struct rsocket *rs, struct pollfd fds[RS_WATCHED])
 {
 	unsigned int n = 0;
@@ -237,12 +250,6 @@ static int sleep_once(struct rsocket *rs, enum rs_turn *turn, int timeout_ms,
 	woken(&s);
 	rs_progress_all(rs);
 	return err;
-}
-
-/* A connected stream that rs_progress() has looked at, without events of its connection. */
-static bool is_quiet(const struct rsocket *rs)
-{
-	return rs_is_stream(rs) && has_queue(rs) && channel_idle(to_channel(rs->id->channel));
 }
 
 static int sleep_until(struct rsocket *rs, enum rs_turn *turn, bool (*ready)(struct rsocket *rs),

@@ -30,6 +30,9 @@ bool rs_progress(struct rsocket *rs);
 /* The same, and events of the connection, which cost a system call. */
 bool rs_progress_all(struct rsocket *rs);
 
+/* The same for a stream that has such events, without the system call if it has none. */
+void rs_progress_more(struct rsocket *rs);
+
 /*
  * Arms the descriptors in fds: one becomes readable when the rsocket's state may have changed.
  * Call rs_progress() once more before sleeping; rs_progress_all() disarms.  Under the lock.

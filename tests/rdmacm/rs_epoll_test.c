@@ -4,6 +4,7 @@
  * and closed descriptors.
  */
 #include <pthread.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rspair.h"
@@ -55,6 +56,26 @@ static void levels(struct rspair *p)
 	control(EPOLL_CTL_DEL, p->fd[1], 0);
 	CHECK_FAILS(repoll_ctl(ep, EPOLL_CTL_DEL, p->fd[1], NULL), ENOENT);
 	expect_none();
+}
+
+/* Data that arrive are reported, though the rsocket could be written to all the time. */
+static void both_ways(struct rspair *p)
+{
+	struct epoll_event e;
+	struct timespec begin, now;
+	char c;
+
+	control(EPOLL_CTL_ADD, p->fd[1], EPOLLIN | EPOLLOUT);
+	expect(p->fd[1], EPOLLOUT);
+	CHECK_EQ(rsend(p->fd[0], "a", 1, 0), 1);
+	CHECK_EQ(clock_gettime(CLOCK_MONOTONIC, &begin), 0);
+	do {
+		CHECK_EQ(repoll_wait(ep, &e, 1, WAIT_MS), 1);
+		CHECK_EQ(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+		CHECK(now.tv_sec - begin.tv_sec < WORLD_LIMIT_S);
+	} while (e.events != (EPOLLIN | EPOLLOUT));
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	control(EPOLL_CTL_DEL, p->fd[1], 0);
 }
 
 static void edges(struct rspair *p)
@@ -187,6 +208,7 @@ int main(void)
 	CHECK(ep >= 0);
 	CHECK_FAILS(repoll_wait(p.fd[0], &(struct epoll_event){ 0 }, 1, 0), EBADF);
 	levels(&p);
+	both_ways(&p);
 	edges(&p);
 	asleep(&p);
 	rspair_close(&p);

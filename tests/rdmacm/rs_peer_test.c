@@ -399,6 +399,19 @@ static void recv_from_killed(int fd)
 	CHECK(last == 0 || errno == ECONNRESET || errno == EIO);
 }
 
+/* The same for a program that polls only, and could write until then. */
+static void poll_killed(int fd)
+{
+	while (rspair_poll(fd, POLLIN | POLLOUT, WORLD_LIMIT_S * 1000) == POLLOUT)
+		;
+}
+
+static void pause_until_killed(int fd)
+{
+	end_later();
+	pause();
+}
+
 static void send_to_killed(int fd)
 {
 	CHECK(send_bytes(fd, SIZE_MAX) < SIZE_MAX);
@@ -680,6 +693,7 @@ int main(void)
 		between(recv_from_killed, 0, send_until_killed, SIGKILL);
 		between(recv_until_killed, SIGKILL, send_to_killed, 0);
 	}
+	between(poll_killed, 0, pause_until_killed, SIGKILL);
 	close_in_turn();
 	exit_without_close();
 	ended_early();

@@ -243,6 +243,34 @@ static void nonblocking(void)
 	rspair_close(&p);
 }
 
+/* Polls for both until one of these has been reported, too. */
+static void poll_both_for(int fd, short wanted)
+{
+	struct timespec begin, now;
+
+	CHECK_EQ(clock_gettime(CLOCK_MONOTONIC, &begin), 0);
+	while (!(rspair_poll(fd, POLLIN | POLLOUT, WORLD_LIMIT_S * 1000) & wanted)) {
+		CHECK_EQ(clock_gettime(CLOCK_MONOTONIC, &now), 0);
+		CHECK(now.tv_sec - begin.tv_sec < WORLD_LIMIT_S);
+	}
+}
+
+/* A program that only polls learns what arrives, though it could write all the time. */
+static void readable_while_writable(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	char c;
+
+	CHECK_EQ(rspair_poll(p.fd[1], POLLIN | POLLOUT, WORLD_LIMIT_S * 1000), POLLOUT);
+	CHECK_EQ(rsend(p.fd[0], "a", 1, 0), 1);
+	poll_both_for(p.fd[1], POLLIN);
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, MSG_DONTWAIT), 1);
+	CHECK_EQ(rclose(p.fd[0]), 0);
+	poll_both_for(p.fd[1], POLLHUP);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+}
+
 static void connect_later(void)
 {
 	struct sockaddr_storage a;
@@ -587,6 +615,7 @@ int main(void)
 	transfer_cost();
 	polling_cost();
 	nonblocking();
+	readable_while_writable();
 	connect_later();
 	refused();
 	backlog(8);
