@@ -70,10 +70,45 @@ static void settle_accepted(struct pollfd *fds, nfds_t n)
 	}
 }
 
+static int poll_any(struct pollfd *fds, nfds_t n, int timeout)
+{
+	return any_entry(fds, n) ? poll_mapped(fds, n, timeout) : real()->poll(fds, n, timeout);
+}
+
+/*
+ * The signal mask of a ppoll() or the like of this thread, for the call of the system in which
+ * librdmacm waits, and which comes by here: that sets the mask and waits in one, so that no signal
+ * comes between.
+ */
+static __thread const sigset_t *mask_of_wait;
+
 PRELOAD_EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-	settle_accepted(fds, n);
-	return any_entry(fds, n) ? poll_mapped(fds, n, timeout) : real()->poll(fds, n, timeout);
+	const struct timespec t = { timeout / 1000, timeout % 1000 * 1000000L };
+	const sigset_t *mask = mask_of_wait;
+	int ready;
+
+	if (!mask) {
+		settle_accepted(fds, n);
+		return poll_any(fds, n, timeout);
+	}
+	/* A handler may poll. */
+	mask_of_wait = NULL;
+	ready = real()->ppoll(fds, n, timeout < 0 ? NULL : &t, mask);
+	mask_of_wait = mask;
+	return ready;
+}
+
+/* With nothing ready a signal that waits ends the call, also one that has not slept. */
+static int poll_masked(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
+{
+	static const struct timespec none;
+	int ready;
+
+	mask_of_wait = mask;
+	ready = poll_any(fds, n, timeout);
+	mask_of_wait = NULL;
+	return ready || !mask ? ready : real()->ppoll(NULL, 0, &none, mask);
 }
 
 PRELOAD_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
@@ -101,18 +136,10 @@ static bool time_ok(const struct timespec *t)
 PRELOAD_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 			 const sigset_t *mask)
 {
-	sigset_t old;
-	int ready;
-
 	settle_accepted(fds, n);
 	if (!time_ok(timeout) || !any_entry(fds, n))
 		return real()->ppoll(fds, n, timeout, mask);
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, mask, &old);
-	ready = poll_mapped(fds, n, to_ms(timeout));
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return ready;
+	return poll_masked(fds, n, to_ms(timeout), mask);
 }
 
 PRELOAD_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
@@ -136,7 +163,7 @@ static bool any_selected(const struct fdsets *s)
 	return false;
 }
 
-static int select_mapped(const struct fdsets *s, int timeout_ms)
+static int select_mapped(const struct fdsets *s, int timeout_ms, const sigset_t *mask)
 {
 	struct pollfd *fds = calloc((size_t)s->n, sizeof(*fds));
 	nfds_t n;
@@ -148,7 +175,8 @@ static int select_mapped(const struct fdsets *s, int timeout_ms)
 	}
 	pthread_cleanup_push(free, fds);
 	n = fdsets_to_poll(s, fds);
-	ready = poll(fds, n, timeout_ms);
+	settle_accepted(fds, n);
+	ready = poll_masked(fds, n, timeout_ms, mask);
 	if (ready >= 0) {
 		ready = fdsets_from_poll(s, fds, n);
 		if (ready < 0)
@@ -164,24 +192,17 @@ PRELOAD_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval
 
 	if (!fdsets_time_ok(timeout) || !any_selected(&s))
 		return real()->select(n, r, w, x, timeout);
-	return select_mapped(&s, fdsets_ms(timeout));
+	return select_mapped(&s, fdsets_ms(timeout), NULL);
 }
 
 PRELOAD_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *x, const struct timespec *timeout,
 			   const sigset_t *mask)
 {
 	const struct fdsets s = { fdsets_size(n), r, w, x };
-	sigset_t old;
-	int ready;
 
 	if (!time_ok(timeout) || !any_selected(&s))
 		return real()->pselect(n, r, w, x, timeout, mask);
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, mask, &old);
-	ready = select_mapped(&s, to_ms(timeout));
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
-	return ready;
+	return select_mapped(&s, to_ms(timeout), mask);
 }
 
 /* ---- epoll ---- */
@@ -218,10 +239,24 @@ PRELOAD_EXPORT int epoll_ctl(int epoll, int op, int number, struct epoll_event *
 	return repoll_ctl(ep, op, fd < 0 ? number : fd, event);
 }
 
+/* By librdmacm, for an epoll_pwait(). */
+static int wait_really(int epoll, struct epoll_event *events, int max, int timeout)
+{
+	const sigset_t *mask = mask_of_wait;
+	int ready;
+
+	mask_of_wait = NULL;
+	ready = real()->epoll_pwait(epoll, events, max, timeout, mask);
+	mask_of_wait = mask;
+	return ready;
+}
+
 PRELOAD_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout)
 {
 	int ep = entry_fd(epoll);
 
+	if (mask_of_wait)
+		return wait_really(epoll, events, max, timeout);
 	return ep < 0 ? real()->epoll_wait(epoll, events, max, timeout)
 		      : repoll_wait(ep, events, max, timeout);
 }
@@ -229,14 +264,11 @@ PRELOAD_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max, in
 static int wait_masked(int ep, struct epoll_event *events, int max, int timeout_ms,
 		       const sigset_t *mask)
 {
-	sigset_t old;
 	int ready;
 
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, mask, &old);
+	mask_of_wait = mask;
 	ready = repoll_wait(ep, events, max, timeout_ms);
-	if (mask)
-		pthread_sigmask(SIG_SETMASK, &old, NULL);
+	mask_of_wait = NULL;
 	return ready;
 }
 

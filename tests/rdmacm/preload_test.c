@@ -4,14 +4,15 @@
  *
  * System calls that no program of the stock tests uses, with librspreload.so preloaded:
  * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, FIONREAD in a small stack, a
- * poll() that is cancelled, syscall(). And with
- * RDMAV_FORK_SAFE=1, clients that the server cannot wait for.
+ * poll() that is cancelled, syscall(), waits that let signals in. And with RDMAV_FORK_SAFE=1,
+ * clients that the server cannot wait for.
  */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <malloc.h>
 #include <poll.h>
 #include <pthread.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
@@ -142,6 +143,62 @@ static void a_cancelled_poll_leaks_nothing(int to)
 	CHECK(mallinfo2().uordblks < before + CANCELLED * POLLED * sizeof(struct pollfd) / 2);
 }
 
+static volatile sig_atomic_t signals;
+
+static void count_signal(int sig)
+{
+	signals++;
+}
+
+/* The call must end by the signal, which waits already, and leave it blocked again. */
+#define CHECK_INTERRUPTED(call)                                                                    \
+	do {                                                                                       \
+		int before = signals;                                                              \
+		CHECK_EQ(raise(SIGUSR1), 0);                                                       \
+		CHECK_EQ(signals, before);                                                         \
+		errno = 0;                                                                         \
+		CHECK_EQ((call), -1);                                                              \
+		CHECK_EQ(errno, EINTR);                                                            \
+		CHECK_EQ(signals, before + 1);                                                     \
+	} while (0)
+
+static void signals_end_waits(int from, int to)
+{
+	struct epoll_event e = { .events = EPOLLIN, .data.fd = to };
+	struct sigaction action = { .sa_handler = count_signal };
+	struct timespec t = { .tv_sec = LIMIT_S }, zero = { 0 };
+	struct pollfd p = { .fd = to, .events = POLLIN };
+	int ep = epoll_create1(0);
+	sigset_t blocked, none;
+	fd_set set;
+
+	sigemptyset(&none);
+	sigemptyset(&blocked);
+	sigaddset(&blocked, SIGUSR1);
+	CHECK_EQ(sigprocmask(SIG_BLOCK, &blocked, NULL), 0);
+	CHECK_EQ(sigaction(SIGUSR1, &action, NULL), 0);
+	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, to, &e), 0);
+	FD_ZERO(&set);
+	FD_SET(to, &set);
+	CHECK_INTERRUPTED(ppoll(&p, 1, &t, &none));
+	CHECK_INTERRUPTED(ppoll(&p, 1, &zero, &none));
+	CHECK_INTERRUPTED(pselect(to + 1, &set, NULL, NULL, &t, &none));
+	CHECK_INTERRUPTED(pselect(to + 1, &set, NULL, NULL, &zero, &none));
+	/* A program may call it again with the same sets. */
+	CHECK(FD_ISSET(to, &set));
+	CHECK_INTERRUPTED(epoll_pwait(ep, &e, 1, LIMIT_S * 1000, &none));
+	CHECK_INTERRUPTED(epoll_pwait2(ep, &e, 1, &t, &none));
+	CHECK_EQ(ppoll(&p, 1, &zero, &none), 0);
+	/* What is ready comes first, and the signal waits on. */
+	CHECK_EQ(write(from, "s", 1), 1);
+	CHECK_EQ(poll(&p, 1, LIMIT_S * 1000), 1);
+	CHECK_EQ(raise(SIGUSR1), 0);
+	CHECK_EQ(ppoll(&p, 1, &t, &none), 1);
+	CHECK_EQ(read(to, &e, 1), 1);
+	CHECK_EQ(sigprocmask(SIG_UNBLOCK, &blocked, NULL), 0);
+	CHECK_EQ(close(ep), 0);
+}
+
 /* The peer of a connection that is closed by system call learns it. */
 static void closes_by_number(int from, int to)
 {
@@ -166,6 +223,7 @@ static void over_rsockets(void)
 	select_beyond_fd_setsize(from, to);
 	counts_in_a_small_stack(from, to);
 	a_cancelled_poll_leaks_nothing(to);
+	signals_end_waits(from, to);
 	closes_by_number(from, to);
 	CHECK_EQ(close(to), 0);
 	CHECK_EQ(close(listener), 0);
