@@ -12,6 +12,7 @@
 #include "rdmacm/rs.h"
 #include "rdmacm/rs_listen.h"
 #include "rdmacm/rs_service.h"
+#include "util/sockopt.h"
 
 enum {
 	LEAST_BUFFER = 4096,
@@ -32,6 +33,18 @@ static int take_int(const void *value, socklen_t len, int *out)
 	if (len < sizeof(*out))
 		return EINVAL;
 	memcpy(out, value, sizeof(*out));
+	return 0;
+}
+
+/* As Linux does for IPPROTO_IP: many programs pass a byte. */
+static int take_int_or_byte(const void *value, socklen_t len, int *out)
+{
+	uint8_t byte;
+
+	if (!value || !len || len >= sizeof(*out))
+		return take_int(value, len, out);
+	memcpy(&byte, value, sizeof(byte));
+	*out = byte;
 	return 0;
 }
 
@@ -95,7 +108,8 @@ static int set_timeout(int *ms, const void *value, socklen_t len)
 
 static int set_socket(struct rsocket *rs, int name, const void *value, socklen_t len)
 {
-	int v = 0, err = take_int(value, len, &v);
+	/* The value may be shorter than a number. */
+	int v = 0, err = name == SO_BINDTODEVICE ? 0 : take_int(value, len, &v);
 
 	if (err)
 		return err;
@@ -206,7 +220,7 @@ static int set_tos(struct rsocket *rs, int tos)
 
 static int set_ip(struct rsocket *rs, int name, const void *value, socklen_t len)
 {
-	int v = 0, err = take_int(value, len, &v);
+	int v = 0, err = take_int_or_byte(value, len, &v);
 
 	if (err)
 		return err;
@@ -453,7 +467,7 @@ CMA_EXPORT int rsetsockopt(int fd, int level, int name, const void *value, sockl
 	pthread_mutex_lock(&rs->lock);
 	err = set_option(rs, level, name, value, len);
 	/* Datagram rsockets pass other options to their UDP socket. */
-	if (!rs_is_stream(rs) && level != SOL_RDMA && (!err || err == ENOTSUP))
+	if (!rs_is_stream(rs) && !sockopt_concerns_data(level, name) && (!err || err == ENOTSUP))
 		err = setsockopt(fd, level, name, value, len) ? errno : 0;
 	pthread_mutex_unlock(&rs->lock);
 	return cma_result(err);

@@ -107,15 +107,8 @@ PRELOAD_EXPORT ssize_t sendto(int number, const void *buf, size_t n, int flags,
 PRELOAD_EXPORT ssize_t sendmsg(int number, const struct msghdr *msg, int flags)
 {
 	int fd = deferred_fd(number);
-	const struct entry *e = entry_find(number);
-	struct msghdr plain;
 
-	if (fd < 0)
-		return real()->sendmsg(number, msg, flags);
-	plain = *msg;
-	if (e->type == SOCK_STREAM)
-		plain.msg_name = NULL;
-	return rsendmsg(fd, &plain, flags);
+	return fd < 0 ? real()->sendmsg(number, msg, flags) : rsendmsg(fd, msg, flags);
 }
 
 PRELOAD_EXPORT ssize_t write(int number, const void *buf, size_t n)

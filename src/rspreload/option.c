@@ -12,6 +12,7 @@
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
+#include "util/sockopt.h"
 
 enum { READABLE_MAX = 65536 };	/* bytes that FIONREAD counts */
 
@@ -26,9 +27,11 @@ PRELOAD_EXPORT int setsockopt(int number, int level, int name, const void *value
 	if (!rsetsockopt(fd, level, name, value, len))
 		return 0;
 	/* Programs treat a refusal as a failure, so options without meaning for RDMA succeed. */
-	if (errno != ENOTSUP)
-		return -1;
-	return 0;
+	if (errno == ENOTSUP && !sockopt_concerns_data(level, name))
+		return 0;
+	if (errno == ENOTSUP)
+		errno = ENOPROTOOPT;
+	return -1;
 }
 
 PRELOAD_EXPORT int getsockopt(int number, int level, int name, void *value, socklen_t *len)
@@ -107,6 +110,25 @@ static int count_readable(int fd, int *count)
 	return 0;
 }
 
+/* About the system's interfaces, which any of its sockets answers. */
+static bool is_about_interfaces(unsigned long request)
+{
+	return request >= SIOCGIFNAME && request < SIOCPROTOPRIVATE;
+}
+
+static int ask_system(int domain, unsigned long request, void *arg)
+{
+	int fd = real()->socket(domain, SOCK_DGRAM | SOCK_CLOEXEC, 0), ret, error;
+
+	if (fd < 0)
+		return -1;
+	ret = real()->ioctl(fd, request, arg);
+	error = errno;
+	real()->close(fd);
+	errno = error;
+	return ret;
+}
+
 PRELOAD_EXPORT int ioctl(int number, unsigned long request, ...)
 {
 	const struct entry *e;
@@ -125,5 +147,7 @@ PRELOAD_EXPORT int ioctl(int number, unsigned long request, ...)
 		return set_nonblock(e->fd, arg);
 	if (request == FIONREAD)
 		return count_readable(e->fd, arg);
+	if (is_about_interfaces(request))
+		return ask_system(e->domain, request, arg);
 	return real()->ioctl(number, request, arg);
 }

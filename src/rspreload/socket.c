@@ -115,7 +115,12 @@ PRELOAD_EXPORT int accept4(int number, struct sockaddr *addr, socklen_t *len, in
 
 	if (e && e->kind == ENTRY_DEFERRED)
 		return accept_deferred(e, number, addr, len, flags);
-	return e ? accept_on(e, addr, len, flags) : real()->accept4(number, addr, len, flags);
+	if (!e)
+		return real()->accept4(number, addr, len, flags);
+	if (!(flags & ~(SOCK_NONBLOCK | SOCK_CLOEXEC)))
+		return accept_on(e, addr, len, flags);
+	errno = EINVAL;
+	return -1;
 }
 
 PRELOAD_EXPORT int accept(int number, struct sockaddr *addr, socklen_t *len)

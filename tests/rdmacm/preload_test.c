@@ -4,12 +4,16 @@
  *
  * System calls that no program of the stock tests uses, with librspreload.so preloaded:
  * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, FIONREAD in a small stack, a
- * poll() that is cancelled, syscall(), waits that let signals in. And with RDMAV_FORK_SAFE=1,
- * clients that the server cannot wait for.
+ * poll() that is cancelled, syscall(), waits that let signals in, options, questions about
+ * interfaces. And with RDMAV_FORK_SAFE=1, clients that the server cannot wait for.
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <linux/tls.h>
 #include <malloc.h>
+#include <net/if.h>
+#include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <signal.h>
@@ -199,6 +203,46 @@ static void signals_end_waits(int from, int to)
 	CHECK_EQ(close(ep), 0);
 }
 
+/*
+ * Options without effect are ignored, but none is that the program relies on, as to have its data
+ * encrypted.
+ */
+static void options(int fd)
+{
+	static const struct {
+		int level, name;
+	} refused[] = {
+		{ IPPROTO_TCP, TCP_ULP },
+		{ SOL_TLS, TLS_TX },
+		{ SOL_SOCKET, SO_ZEROCOPY },
+	};
+	char value[64] = "tls";
+
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_PRIORITY, value, sizeof(int)), 0);
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_BINDTODEVICE, "lo", 2), 0);
+	for (size_t i = 0; i < sizeof(refused) / sizeof(refused[0]); i++) {
+		CHECK_EQ(setsockopt(fd, refused[i].level, refused[i].name, value, sizeof(value)),
+			 -1);
+		CHECK_EQ(errno, ENOPROTOOPT);
+	}
+}
+
+/* Programs ask any socket about interfaces. */
+static void interfaces(int stream)
+{
+	int fd = socket(AF_INET, SOCK_DGRAM, 0);
+	struct ifreq r = { .ifr_name = "lo" };
+
+	CHECK_EQ(ioctl(stream, SIOCGIFINDEX, &r), 0);
+	CHECK_EQ(r.ifr_ifindex, if_nametoindex("lo"));
+	CHECK_EQ(ioctl(fd, SIOCGIFMTU, &r), 0);
+	CHECK(r.ifr_mtu > 0);
+	r.ifr_name[0] = 0;
+	CHECK_EQ(ioctl(fd, SIOCGIFMTU, &r), -1);
+	CHECK_EQ(errno, ENODEV);
+	CHECK_EQ(close(fd), 0);
+}
+
 /* The peer of a connection that is closed by system call learns it. */
 static void closes_by_number(int from, int to)
 {
@@ -224,6 +268,10 @@ static void over_rsockets(void)
 	counts_in_a_small_stack(from, to);
 	a_cancelled_poll_leaks_nothing(to);
 	signals_end_waits(from, to);
+	options(to);
+	interfaces(to);
+	CHECK_EQ(accept4(listener, NULL, NULL, O_APPEND), -1);
+	CHECK_EQ(errno, EINVAL);
 	closes_by_number(from, to);
 	CHECK_EQ(close(to), 0);
 	CHECK_EQ(close(listener), 0);

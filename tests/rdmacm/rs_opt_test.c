@@ -5,6 +5,7 @@
  */
 #include <fcntl.h>
 #include <netinet/tcp.h>
+#include <netinet/udp.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -53,6 +54,24 @@ static void kept(void)
 	CHECK_FAILS(rfcntl(fd, F_GETOWN), ENOTSUP);
 	CHECK_EQ(rfcntl(fd, F_SETFD, FD_CLOEXEC), 0);
 	CHECK_EQ(rfcntl(fd, F_GETFD), FD_CLOEXEC);
+	CHECK_EQ(rclose(fd), 0);
+}
+
+/*
+ * Those of a UDP socket go to the one that carries first datagrams, as a byte, too; but not what
+ * would split them.
+ */
+static void of_datagrams(void)
+{
+	int fd = rsocket(AF_INET, SOCK_DGRAM, 0), size = 100, on = 1;
+	unsigned char byte = 8;
+
+	CHECK_EQ(rsetsockopt(fd, IPPROTO_IP, IP_TOS, &byte, sizeof(byte)), 0);
+	CHECK_EQ(get(fd, IPPROTO_IP, IP_TOS), 8);
+	CHECK_EQ(rsetsockopt(fd, IPPROTO_IP, IP_MULTICAST_TTL, &byte, sizeof(byte)), 0);
+	CHECK_EQ(rsetsockopt(fd, SOL_SOCKET, SO_BROADCAST, &on, sizeof(on)), 0);
+	CHECK_FAILS(rsetsockopt(fd, IPPROTO_UDP, UDP_SEGMENT, &size, sizeof(size)), ENOTSUP);
+	CHECK_FAILS(rsetsockopt(fd, SOL_SOCKET, SO_ZEROCOPY, &on, sizeof(on)), ENOTSUP);
 	CHECK_EQ(rclose(fd), 0);
 }
 
@@ -211,6 +230,7 @@ int main(void)
 {
 	defaults();
 	kept();
+	of_datagrams();
 	of_a_connection();
 	route();
 	of_a_listener();
