@@ -399,6 +399,22 @@ int rs_dgram_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len
 	return bind(rs->fd, addr, len) ? errno : now_bound(rs);
 }
 
+/* The system forgets a port that it has chosen; ours is known to peers, and stays. */
+static int dissolve(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
+{
+	struct sockaddr_storage before, now;
+	socklen_t had = sizeof(before), has = sizeof(now);
+
+	if (getsockname(rs->fd, (struct sockaddr *)&before, &had) || connect(rs->fd, addr, len) ||
+	    getsockname(rs->fd, (struct sockaddr *)&now, &has))
+		return errno;
+	rs->dgram->connected = false;
+	if (addr_port((struct sockaddr *)&now))
+		return 0;
+	addr_set_port((struct sockaddr *)&now, addr_port((struct sockaddr *)&before));
+	return bind(rs->fd, (struct sockaddr *)&now, has) ? errno : 0;
+}
+
 int rs_dgram_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 {
 	struct rs_dgram *d = rs->dgram;
@@ -408,6 +424,8 @@ int rs_dgram_connect(struct rsocket *rs, const struct sockaddr *addr, socklen_t 
 
 	if (err)
 		return err;
+	if (addr->sa_family == AF_UNSPEC)
+		return dissolve(rs, addr, len);
 	/* The system knows which peer a wildcard means. */
 	if (connect(rs->fd, addr, len) || getpeername(rs->fd, (struct sockaddr *)&d->peer, &got))
 		return errno;

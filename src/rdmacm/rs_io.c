@@ -228,14 +228,24 @@ static void stream_name(struct rsocket *rs, struct sockaddr *from, socklen_t *le
 		rs_copy_name(rdma_get_peer_addr(rs->id), from, len);
 }
 
+/* What is not the data: neither exists, and the call never waits for it. */
+static int check_flags(const struct rsocket *rs, int flags)
+{
+	if (flags & MSG_ERRQUEUE)
+		return EAGAIN;
+	return flags & MSG_OOB && rs_is_stream(rs) ? EINVAL : 0;
+}
+
 static ssize_t recv_any(struct rsocket *rs, const struct iovec *iov, int iovcnt, int flags,
 			struct sockaddr *from, socklen_t *len, int *msg_flags)
 {
 	ssize_t n = total(iov, iovcnt);
-	int err;
+	int err = check_flags(rs, flags);
 
 	if (n < 0)
 		return -1;
+	if (err)
+		return cma_result(err);
 	pthread_mutex_lock(&rs->lock);
 	err = rs_take_turn(rs, &rs->rx_turn, rs_never_waits(rs, flags), rs->opt.rcv_timeout);
 	if (err) {
@@ -288,8 +298,9 @@ CMA_EXPORT ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
 		return -1;
 	if (msg->msg_control && msg->msg_controllen)
 		return cma_result(ENOTSUP);
+	/* As in the stock library and TCP, an address is ignored here. */
 	return send_any(rs, msg->msg_iov, (int)min(msg->msg_iovlen, (size_t)INT_MAX), flags,
-			msg->msg_name, msg->msg_namelen);
+			rs_is_stream(rs) ? NULL : msg->msg_name, msg->msg_namelen);
 }
 
 CMA_EXPORT ssize_t rrecvfrom(int fd, void *buf, size_t len, int flags, struct sockaddr *from,

@@ -317,11 +317,21 @@ static int connect_stream(struct rsocket *rs, const struct sockaddr *addr)
 			return rs->nonblock ? EALREADY : wait_connected(rs);
 		return connected(rs);
 	}
+	/* A program may ask so how its attempt has ended. */
+	if (rs->state == RS_FAILED && !rs->was_open && rs->so_error)
+		return connected(rs);
 	if (rs->state > RS_BOUND)
 		return rs->state == RS_OPEN ? EISCONN : EINVAL;
 	set_bind_options(rs);
 	rs_conn_start(rs, addr);
 	return wait_connected(rs);
+}
+
+/* As with UDP, an address without family ends the association. */
+static bool dissolves(const struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
+{
+	return !rs_is_stream(rs) && addr && len >= sizeof(addr->sa_family) &&
+	       addr->sa_family == AF_UNSPEC;
 }
 
 CMA_EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t addrlen)
@@ -331,7 +341,7 @@ CMA_EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t addrlen)
 
 	if (!rs)
 		return -1;
-	err = rs_check_name(addr, addrlen);
+	err = dissolves(rs, addr, addrlen) ? 0 : rs_check_name(addr, addrlen);
 	if (err)
 		return cma_result(err);
 	pthread_mutex_lock(&rs->lock);

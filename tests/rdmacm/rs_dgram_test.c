@@ -109,6 +109,37 @@ static void connected_to_one(void)
 	CHECK_EQ(rclose(fd), 0);
 }
 
+/* As with UDP, an address without family ends the association; the port stays. */
+static void dissolved(void)
+{
+	const struct sockaddr none = { .sa_family = AF_UNSPEC };
+	struct sockaddr_in at, peer, other, from;
+	int fd = bound(&at), first = bound(&peer), second = bound(&other);
+	socklen_t len = sizeof(from);
+	char c;
+
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&peer, sizeof(peer)), 0);
+	CHECK_EQ(rsend(fd, "a", 1, 0), 1);
+	CHECK_EQ(rrecv(first, &c, 1, 0), 1);
+	CHECK_EQ(rconnect(fd, &none, sizeof(none)), 0);
+	CHECK_EQ(rgetsockname(fd, (struct sockaddr *)&from, &len), 0);
+	CHECK_EQ(from.sin_port, at.sin_port);
+	CHECK_FAILS(rgetpeername(fd, (struct sockaddr *)&from, &len), ENOTCONN);
+	CHECK_FAILS(rsend(fd, "b", 1, 0), EDESTADDRREQ);
+	CHECK_EQ(rsendto(second, "c", 1, 0, (struct sockaddr *)&at, sizeof(at)), 1);
+	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+	CHECK_EQ(c, 'c');
+	CHECK_EQ(rsendto(fd, "d", 1, 0, (struct sockaddr *)&other, sizeof(other)), 1);
+	CHECK_EQ(rrecvfrom(second, &c, 1, 0, (struct sockaddr *)&from, &len), 1);
+	CHECK_EQ(from.sin_port, at.sin_port);
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&other, sizeof(other)), 0);
+	CHECK_EQ(rsend(fd, "e", 1, 0), 1);
+	CHECK_EQ(rrecv(second, &c, 1, 0), 1);
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(rclose(first), 0);
+	CHECK_EQ(rclose(second), 0);
+}
+
 /* Another rsocket takes the peer's address: datagrams reach it after a while. */
 static void peer_restarted(void)
 {
@@ -360,6 +391,7 @@ int main(void)
 	send_and_reply(LOOPBACK, "127.0.0.2");
 	connected();
 	connected_to_one();
+	dissolved();
 	peer_restarted();
 	forged_datagrams();
 	forged_by_queue_pair();

@@ -317,6 +317,45 @@ static void refused(void)
 	CHECK_EQ(rclose(fd), 0);
 }
 
+/* Some programs connect once more, to learn how the first attempt has ended. */
+static void refused_when_asked_again(void)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, PORT_FREE);
+	int fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), -1);
+	if (errno != ECONNREFUSED) {
+		CHECK(rspair_poll(fd, POLLOUT, WORLD_LIMIT_S * 1000) & POLLERR);
+		CHECK_FAILS(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)),
+			    ECONNREFUSED);
+	}
+	CHECK_FAILS(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), EINVAL);
+	CHECK_EQ(rclose(fd), 0);
+}
+
+/* rsendmsg() ignores an address; what is asked for apart from the data does not exist. */
+static void messages(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	struct sockaddr_storage a = world_addr(LOOPBACK, PORT_FREE);
+	char data[] = "m", c;
+	struct iovec iov = { data, 1 };
+	struct msghdr msg = {
+		.msg_name = &a,
+		.msg_namelen = sizeof(struct sockaddr_in),
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+	};
+
+	CHECK_EQ(rsendmsg(p.fd[0], &msg, 0), 1);
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, MSG_PEEK), 1);
+	CHECK_FAILS(rrecv(p.fd[1], &c, 1, MSG_ERRQUEUE), EAGAIN);
+	CHECK_FAILS(rrecv(p.fd[1], &c, 1, MSG_OOB), EINVAL);
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
+	CHECK_EQ(c, 'm');
+	rspair_close(&p);
+}
+
 /* A connect completes before accept is called, as with TCP. limit 0: the default backlog. */
 static void backlog(int limit)
 {
@@ -618,6 +657,8 @@ int main(void)
 	readable_while_writable();
 	connect_later();
 	refused();
+	refused_when_asked_again();
+	messages();
 	backlog(8);
 	backlog(0);
 	closed_under_poll();
