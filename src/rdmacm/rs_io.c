@@ -225,7 +225,7 @@ static ssize_t send_any(struct rsocket *rs, const struct iovec *iov, int iovcnt,
 static void stream_name(struct rsocket *rs, struct sockaddr *from, socklen_t *len)
 {
 	if (from && len)
-		rs_copy_name(rdma_get_peer_addr(rs->id), from, len);
+		rs_copy_id_name(rs, rdma_get_peer_addr(rs->id), from, len);
 }
 
 /* What is not the data: neither exists, and the call never waits for it. */

@@ -297,7 +297,8 @@ static int wait_for_child(struct rsocket *rs, struct rsocket **child)
  * Once it is in the table, another thread may close it by its number, and it is gone: so that comes
  * last.
  */
-static int hand_out(struct rsocket *child, struct sockaddr *addr, socklen_t *addrlen)
+static int hand_out(const struct rsocket *rs, struct rsocket *child, struct sockaddr *addr,
+		    socklen_t *addrlen)
 {
 	struct sockaddr_storage peer = child->id->route.addr.dst_storage;
 	int fd = child->fd, err;
@@ -311,7 +312,7 @@ static int hand_out(struct rsocket *child, struct sockaddr *addr, socklen_t *add
 		return cma_result(err);
 	}
 	if (addr && addrlen)
-		rs_copy_name((struct sockaddr *)&peer, addr, addrlen);
+		rs_copy_id_name(rs, (struct sockaddr *)&peer, addr, addrlen);
 	return fd;
 }
 
@@ -326,7 +327,7 @@ CMA_EXPORT int raccept(int fd, struct sockaddr *addr, socklen_t *addrlen)
 	pthread_mutex_lock(&rs->lock);
 	err = rs_is_stream(rs) ? wait_for_child(rs, &child) : EOPNOTSUPP;
 	pthread_mutex_unlock(&rs->lock);
-	return err ? cma_result(err) : hand_out(child, addr, addrlen);
+	return err ? cma_result(err) : hand_out(rs, child, addr, addrlen);
 }
 
 void rs_listen_close(struct rsocket *rs)

@@ -8,6 +8,7 @@
 #include "rdmacm/addr.h"
 #include "rdmacm/rs.h"
 #include "rdmacm/rs_dgram.h"
+#include "rdmacm/rs_from.h"
 
 int rs_check_name(const struct sockaddr *addr, socklen_t len)
 {
@@ -29,13 +30,19 @@ void rs_copy_name(const struct sockaddr *from, struct sockaddr *to, socklen_t *l
 	*len = full;
 }
 
-/* The id's address, or an unspecified one of the socket's family. */
-static void copy_id_name(const struct rsocket *rs, const struct sockaddr *from,
-			 struct sockaddr *addr, socklen_t *len)
+void rs_copy_id_name(const struct rsocket *rs, const struct sockaddr *from, struct sockaddr *to,
+		     socklen_t *len)
 {
-	const struct sockaddr_storage any = { .ss_family = (sa_family_t)rs->domain };
+	struct sockaddr_storage own = { .ss_family = (sa_family_t)rs->domain };
+	struct rs_from ipv4;
 
-	rs_copy_name(from->sa_family ? from : (const struct sockaddr *)&any, addr, len);
+	if (rs->domain == AF_INET6 && from->sa_family == AF_INET) {
+		rs_from_of((const struct sockaddr_storage *)(const void *)from, &ipv4);
+		rs_from_to_addr(&ipv4, AF_INET6, &own);
+	} else if (from->sa_family) {
+		memcpy(&own, from, addr_len(from));
+	}
+	rs_copy_name((struct sockaddr *)&own, to, len);
 }
 
 CMA_EXPORT int rgetsockname(int fd, struct sockaddr *addr, socklen_t *addrlen)
@@ -49,7 +56,7 @@ CMA_EXPORT int rgetsockname(int fd, struct sockaddr *addr, socklen_t *addrlen)
 	if (!rs_is_stream(rs))
 		return getsockname(fd, addr, addrlen);
 	pthread_mutex_lock(&rs->lock);
-	copy_id_name(rs, rdma_get_local_addr(rs->id), addr, addrlen);
+	rs_copy_id_name(rs, rdma_get_local_addr(rs->id), addr, addrlen);
 	pthread_mutex_unlock(&rs->lock);
 	return 0;
 }
@@ -69,7 +76,7 @@ CMA_EXPORT int rgetpeername(int fd, struct sockaddr *addr, socklen_t *addrlen)
 	if (rs->state < RS_OPEN || rs->state == RS_FAILED)
 		err = ENOTCONN;
 	else
-		copy_id_name(rs, rdma_get_peer_addr(rs->id), addr, addrlen);
+		rs_copy_id_name(rs, rdma_get_peer_addr(rs->id), addr, addrlen);
 	pthread_mutex_unlock(&rs->lock);
 	return cma_result(err);
 }

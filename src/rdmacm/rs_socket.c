@@ -8,12 +8,14 @@
 
 #include <infiniband/ib.h>
 
+#include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "rdmacm/rs.h"
 #include "rdmacm/rs_config.h"
 #include "rdmacm/rs_conn.h"
 #include "rdmacm/rs_dgram.h"
 #include "rdmacm/rs_epoll.h"
+#include "rdmacm/rs_from.h"
 #include "rdmacm/rs_iomap.h"
 #include "rdmacm/rs_listen.h"
 #include "rdmacm/rs_name.h"
@@ -309,8 +311,39 @@ static int wait_connected(struct rsocket *rs)
 	return err ? err : connected(rs);
 }
 
+static bool is_mapped(const struct sockaddr *addr)
+{
+	return addr->sa_family == AF_INET6 &&
+	       IN6_IS_ADDR_V4MAPPED(&((const struct sockaddr_in6 *)(const void *)addr)->sin6_addr);
+}
+
+/*
+ * An IPv6 socket that is bound, to :: or a mapped address, connects by IPv4: to rdma_cm that is
+ * another family, and so another id with the port.
+ */
+static int bind_to_ipv4(struct rsocket *rs)
+{
+	const struct sockaddr *bound = rdma_get_local_addr(rs->id);
+	struct rdma_cm_id *old = rs->id;
+	struct sockaddr_storage ipv4;
+	struct rs_from f;
+
+	rs_from_of((const struct sockaddr_storage *)(const void *)bound, &f);
+	if (f.version == 6 && !addr_is_any(bound))
+		return ENETUNREACH;
+	f.version = 4;
+	rs_from_to_addr(&f, AF_INET, &ipv4);
+	if (rdma_create_id(old->channel, &rs->id, rs, RDMA_PS_TCP))
+		return errno;
+	rdma_destroy_id(old);
+	rs->state = RS_NEW;
+	return bind_id(rs, (struct sockaddr *)&ipv4);
+}
+
 static int connect_stream(struct rsocket *rs, const struct sockaddr *addr)
 {
+	int err;
+
 	if (rs_in_progress(rs)) {
 		rs_progress(rs);
 		if (rs_in_progress(rs))
@@ -322,6 +355,9 @@ static int connect_stream(struct rsocket *rs, const struct sockaddr *addr)
 		return connected(rs);
 	if (rs->state > RS_BOUND)
 		return rs->state == RS_OPEN ? EISCONN : EINVAL;
+	err = rs->state == RS_BOUND && is_mapped(addr) ? bind_to_ipv4(rs) : 0;
+	if (err)
+		return err;
 	set_bind_options(rs);
 	rs_conn_start(rs, addr);
 	return wait_connected(rs);

@@ -567,17 +567,70 @@ static void names(void)
 	rspair_close(&p);
 }
 
-/* A socket of IPv6 connects to IPv4, as Java's do. */
-static void mapped_address(void)
+static struct sockaddr_in6 mapped_loopback(in_port_t port)
+{
+	struct sockaddr_in6 a = { .sin6_family = AF_INET6, .sin6_port = port };
+
+	CHECK_EQ(inet_pton(AF_INET6, "::ffff:" LOOPBACK, &a.sin6_addr), 1);
+	return a;
+}
+
+typedef int (*name_fn)(int fd, struct sockaddr *addr, socklen_t *len);
+
+/* The address is a mapped one; returns its port. */
+static in_port_t check_mapped(int fd, name_fn name)
+{
+	struct sockaddr_in6 got, wanted = mapped_loopback(0);
+	socklen_t len = sizeof(got);
+
+	CHECK_EQ(name(fd, (struct sockaddr *)&got, &len), 0);
+	CHECK_EQ(len, sizeof(got));
+	CHECK_EQ(got.sin6_family, AF_INET6);
+	CHECK_MEM(&got.sin6_addr, &wanted.sin6_addr, sizeof(got.sin6_addr));
+	return got.sin6_port;
+}
+
+/*
+ * A socket of IPv6 connects to IPv4, as Java's do; bound: to no address, to :: or to a mapped one,
+ * and any port, which stays.
+ */
+static void mapped_address(const struct sockaddr_in6 *bound)
 {
 	struct sockaddr_storage at;
-	struct sockaddr_in6 mapped = { .sin6_family = AF_INET6 };
 	int listener = rspair_listen(LOOPBACK, &at), fd = rsocket(AF_INET6, SOCK_STREAM, 0);
+	struct sockaddr_in6 to = mapped_loopback(((struct sockaddr_in *)&at)->sin_port), own;
+	socklen_t len = sizeof(own);
 
-	mapped.sin6_port = ((struct sockaddr_in *)&at)->sin_port;
-	CHECK_EQ(inet_pton(AF_INET6, "::ffff:" LOOPBACK, &mapped.sin6_addr), 1);
-	CHECK_EQ(rconnect(fd, (struct sockaddr *)&mapped, sizeof(mapped)), 0);
+	if (bound) {
+		CHECK_EQ(rbind(fd, (struct sockaddr *)bound, sizeof(*bound)), 0);
+		CHECK_EQ(rgetsockname(fd, (struct sockaddr *)&own, &len), 0);
+	}
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	CHECK_EQ(check_mapped(fd, rgetpeername), to.sin6_port);
+	len = check_mapped(fd, rgetsockname);
+	CHECK(!bound || len == own.sin6_port);
 	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(rclose(listener), 0);
+}
+
+/* One that listens for both tells where an IPv4 client is in its own family. */
+static void mapped_client(void)
+{
+	struct sockaddr_storage at;
+	int listener = rspair_listen("::", &at), fd = rsocket(AF_INET, SOCK_STREAM, 0), peer;
+	struct sockaddr_storage to = world_addr(LOOPBACK, 0);
+	struct sockaddr_in6 from;
+	socklen_t len = sizeof(from);
+
+	((struct sockaddr_in *)&to)->sin_port = ((struct sockaddr_in6 *)&at)->sin6_port;
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&to, sizeof(struct sockaddr_in)), 0);
+	peer = raccept(listener, (struct sockaddr *)&from, &len);
+	CHECK(peer >= 0);
+	CHECK_EQ(len, sizeof(from));
+	CHECK_EQ(check_mapped(peer, rgetpeername), from.sin6_port);
+	CHECK_EQ(check_mapped(peer, rgetsockname), ((struct sockaddr_in6 *)&at)->sin6_port);
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(rclose(peer), 0);
 	CHECK_EQ(rclose(listener), 0);
 }
 
@@ -645,6 +698,8 @@ static void few_descriptors(void)
 
 int main(void)
 {
+	struct sockaddr_in6 mapped;
+
 	for (size_t i = 0; i < MANY; i++)
 		bytes[i] = byte_at(i);
 	echo();
@@ -668,7 +723,11 @@ int main(void)
 	select_beyond_fd_setsize();
 	wrong_states();
 	names();
-	mapped_address();
+	mapped_address(NULL);
+	mapped_address(&(struct sockaddr_in6){ .sin6_family = AF_INET6 });
+	mapped = mapped_loopback(0);
+	mapped_address(&mapped);
+	mapped_client();
 	few_descriptors();
 	return 0;
 }
