@@ -96,9 +96,10 @@ static void copy_out(struct rsocket *rs, const struct iovec *iov, size_t skip, u
 		pthread_mutex_lock(&rs->lock);
 }
 
-/* Copies up to n received bytes. */
-static size_t take(struct rsocket *rs, const struct iovec *iov, size_t skip, size_t n, bool peek)
+/* Copies up to n received bytes.  As TCP, with MSG_TRUNC it drops them. */
+static size_t take(struct rsocket *rs, const struct iovec *iov, size_t skip, size_t n, int flags)
 {
+	bool peek = flags & MSG_PEEK;
 	size_t done = 0;
 
 	while (done < n && rs->stream.rx.unread) {
@@ -106,7 +107,8 @@ static size_t take(struct rsocket *rs, const struct iovec *iov, size_t skip, siz
 
 		if (!peek)
 			step = min(step, (uint32_t)READ_STEP);
-		copy_out(rs, iov, skip + done, step);
+		if (!(flags & MSG_TRUNC))
+			copy_out(rs, iov, skip + done, step);
 		done += step;
 		if (peek)
 			break;
@@ -134,7 +136,7 @@ static ssize_t recv_stream(struct rsocket *rs, const struct iovec *iov, size_t n
 		rs_progress(rs);
 	for (;;) {
 		if (rs->stream.cq)
-			done += take(rs, iov, done, n - done, peek);
+			done += take(rs, iov, done, n - done, flags);
 		if (done == n || peek || (done && !(flags & MSG_WAITALL)))
 			if (done || !n)
 				break;

@@ -8,6 +8,7 @@
 
 #include <pthread.h>
 #include <stdbool.h>
+#include <sys/socket.h>
 
 enum entry_kind {
 	ENTRY_SOCKET,
@@ -28,6 +29,8 @@ struct entry {
 	int fd;             /* of rsocket(), or repoll_create(); -1: deferred */
 	unsigned int users; /* numbers of the program; atomic */
 	int domain, type;
+	struct sockaddr_storage bound; /* by the program; bound_len 0: not */
+	socklen_t bound_len;
 	pthread_mutex_t turn; /* of a deferred one, while it becomes an rsocket */
 };
 

@@ -8,7 +8,9 @@
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/syscall.h>
+#include <sys/time.h>
 
 #include <rdma/rsocket.h>
 
@@ -65,9 +67,16 @@ PRELOAD_EXPORT int socket(int domain, int type, int protocol)
 
 PRELOAD_EXPORT int bind(int number, const struct sockaddr *addr, socklen_t len)
 {
+	struct entry *e = entry_find(number);
 	int fd = entry_fd(number);
 
-	return fd < 0 ? real()->bind(number, addr, len) : rbind(fd, addr, len);
+	if (fd < 0)
+		return real()->bind(number, addr, len);
+	if (rbind(fd, addr, len))
+		return -1;
+	e->bound_len = min(len, (socklen_t)sizeof(e->bound));
+	memcpy(&e->bound, addr, e->bound_len);
+	return 0;
 }
 
 PRELOAD_EXPORT int listen(int number, int backlog)
@@ -187,27 +196,62 @@ PRELOAD_EXPORT int shutdown(int number, int how)
 
 /* ---- Connecting ---- */
 
-static void copy_option(int from, int to, int level, int name)
+/* Those that have a value: most are 0 unless the program has set them. */
+static void copy_options(int from, int to)
 {
-	socklen_t len = sizeof(int);
-	int value;
+	static const struct {
+		int level, name;
+	} kept[] = {
+		{ SOL_SOCKET, SO_REUSEADDR },  { SOL_SOCKET, SO_KEEPALIVE },
+		{ SOL_SOCKET, SO_LINGER },     { SOL_SOCKET, SO_OOBINLINE },
+		{ SOL_SOCKET, SO_RCVTIMEO },   { SOL_SOCKET, SO_SNDTIMEO },
+		{ IPPROTO_IP, IP_TOS },	       { IPPROTO_IPV6, IPV6_V6ONLY },
+		{ IPPROTO_TCP, TCP_NODELAY },  { IPPROTO_TCP, TCP_KEEPIDLE },
+		{ IPPROTO_TCP, TCP_KEEPINTVL }, { IPPROTO_TCP, TCP_KEEPCNT },
+	};
+	static const struct timeval zero;
+	struct timeval value;
+	size_t i;
 
-	if (!rgetsockopt(from, level, name, &value, &len) && value)
-		real()->setsockopt(to, level, name, &value, len);
+	for (i = 0; i < ARRAY_SIZE(kept); i++) {
+		socklen_t len = sizeof(value);
+
+		if (!rgetsockopt(from, kept[i].level, kept[i].name, &value, &len) &&
+		    memcmp(&value, &zero, len))
+			real()->setsockopt(to, kept[i].level, kept[i].name, &value, len);
+	}
+}
+
+/*
+ * A socket of the system that takes its place.  That of a datagram rsocket exists, as it carries
+ * the first datagrams.
+ */
+static int make_like(const struct entry *e)
+{
+	bool stream = e->type == SOCK_STREAM;
+	int made = stream ? real()->socket(e->domain, e->type | SOCK_CLOEXEC, 0)
+			  : real()->fcntl(e->fd, F_DUPFD_CLOEXEC, 0);
+
+	if (made < 0)
+		return -1;
+	real()->fcntl(made, F_SETFL, rfcntl(e->fd, F_GETFL));
+	if (stream)
+		copy_options(e->fd, made);
+	if (!stream || !e->bound_len ||
+	    !real()->bind(made, (const struct sockaddr *)&e->bound, e->bound_len))
+		return made;
+	real()->close(made);
+	return -1;
 }
 
 /* Turns the number into a socket of the system. Returns 0, or -1 with errno. */
 static int make_real(int number)
 {
 	const struct entry *e = entry_find(number);
-	int made = real()->socket(e->domain, e->type, 0), old = real()->fcntl(number, F_GETFD);
+	int made = make_like(e), old = real()->fcntl(number, F_GETFD);
 
 	if (made < 0)
 		return -1;
-	copy_option(e->fd, made, SOL_SOCKET, SO_REUSEADDR);
-	if (e->type == SOCK_STREAM)
-		copy_option(e->fd, made, IPPROTO_TCP, TCP_NODELAY);
-	real()->fcntl(made, F_SETFL, rfcntl(e->fd, F_GETFL));
 	if (real()->dup3(made, number, old & FD_CLOEXEC ? O_CLOEXEC : 0) < 0) {
 		real()->close(made);
 		return -1;

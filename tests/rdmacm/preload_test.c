@@ -243,6 +243,38 @@ static void interfaces(int stream)
 	CHECK_EQ(close(fd), 0);
 }
 
+/* A connection that becomes one of TCP keeps what the program has set before. */
+static void connects_by_tcp(void)
+{
+	struct timeval t = { .tv_usec = 200000 }, got;
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct sockaddr_in own = { .sin_family = AF_INET,
+				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK + 1) };
+	int listener = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), on = 1;
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+	socklen_t len = sizeof(at);
+
+	CHECK_EQ(syscall(SYS_bind, listener, &at, len), 0);
+	CHECK_EQ(syscall(SYS_listen, listener, 1), 0);
+	CHECK_EQ(syscall(SYS_getsockname, listener, &at, &len), 0);
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)), 0);
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof(on)), 0);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&own, sizeof(own)), 0);
+	CHECK_EQ(connect(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	CHECK_EQ(syscall(SYS_getsockname, fd, &at, &len), 0);
+	CHECK_EQ(at.sin_addr.s_addr, own.sin_addr.s_addr);
+	len = sizeof(got);
+	CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &got, &len), 0);
+	CHECK(got.tv_sec || got.tv_usec);
+	len = sizeof(on);
+	on = 0;
+	CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, &len), 0);
+	CHECK_EQ(on, 1);
+	CHECK_EQ(close(fd), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
 /* The peer of a connection that is closed by system call learns it. */
 static void closes_by_number(int from, int to)
 {
@@ -275,6 +307,7 @@ static void over_rsockets(void)
 	closes_by_number(from, to);
 	CHECK_EQ(close(to), 0);
 	CHECK_EQ(close(listener), 0);
+	connects_by_tcp();
 }
 
 /*

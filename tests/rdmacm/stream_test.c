@@ -353,6 +353,11 @@ static void messages(void)
 	CHECK_FAILS(rrecv(p.fd[1], &c, 1, MSG_OOB), EINVAL);
 	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
 	CHECK_EQ(c, 'm');
+	/* As TCP, it drops what it need not copy. */
+	CHECK_EQ(rsend(p.fd[0], "drop", 4, 0), 4);
+	CHECK_EQ(rrecv(p.fd[1], NULL, 3, MSG_TRUNC | MSG_WAITALL), 3);
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
+	CHECK_EQ(c, 'p');
 	rspair_close(&p);
 }
 
