@@ -42,6 +42,14 @@ struct item {
 	struct rs_waiter waiter;
 	int watched[RS_WATCHED];
 	unsigned int watches;
+	/* Edge triggered: what was reported last, and of what state. */
+	short told;
+	struct edge {
+		enum rs_state state;
+		bool can_read;
+		uint64_t came;
+		uint32_t posted;
+	} edge;
 };
 
 struct rs_epoll {
@@ -221,6 +229,38 @@ static void watch(struct item *it, const struct pollfd *fds, unsigned int n)
 	it->watches = n;
 }
 
+static struct edge edge_of(const struct rsocket *rs)
+{
+	return (struct edge){
+		.state = rs->state,
+		.can_read = rs->can_read,
+		.came = rs->stream.rx.total,
+		.posted = rs->stream.posted,
+	};
+}
+
+/*
+ * Edge triggered, what was reported is so again only if more has come, or something was sent since.
+ * Else the program would find the same data announced with each completion of what it sends.
+ */
+static short news(struct item *it, short is)
+{
+	const struct edge now = edge_of(it->rs), *last = &it->edge;
+	short fresh = (short)(is & ~it->told);
+
+	if (!rs_is_stream(it->rs) || now.state < RS_OPEN || now.state != last->state)
+		fresh = is;
+	if (now.came != last->came || now.can_read != last->can_read)
+		fresh |= (short)(is & (POLLIN | POLLRDNORM));
+	if (now.posted != last->posted)
+		fresh |= (short)(is & (POLLOUT | POLLWRNORM));
+	it->told = fresh ? is : (short)(is & it->told);
+	if (!fresh)
+		return 0;
+	it->edge = now;
+	return is;
+}
+
 /* Returns the requested events that are ready; arms the rsocket if none is. */
 static uint32_t look(struct item *it)
 {
@@ -239,6 +279,8 @@ static uint32_t look(struct item *it)
 		rs_progress(rs);
 		is = rs_ready(rs, asked);
 	}
+	if (it->event.events & EPOLLET)
+		is = news(it, is);
 	list_add_tail(&rs->waiters, &it->waiter.node);
 	pthread_mutex_unlock(&rs->lock);
 	return (uint32_t)is;
@@ -340,6 +382,7 @@ static int control(struct rs_epoll *ep, int op, int fd, const struct epoll_event
 	if (!event)
 		return EFAULT;
 	it->event = *event;
+	it->told = 0;
 	if (!it->rs)
 		return control_plain(ep, op, it);
 	enqueue(it);

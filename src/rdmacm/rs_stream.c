@@ -274,6 +274,7 @@ static void post(struct rsocket *rs, struct ibv_send_wr *wr)
 	struct ibv_send_wr *bad;
 	int err = cma_verb(ibv_post_send(rs->id->qp, wr, &bad));
 
+	rs->stream.posted++;
 	if (err)
 		rs_fail(rs, err);
 }

@@ -50,6 +50,7 @@ struct rs_stream {
 
 	uint8_t *slot; /* RS_CTRL_SLOTS of RS_IOMAP_LEN bytes */
 	uint32_t slots_sent, slots_free;
+	uint32_t posted; /* requests so far */
 
 	uint8_t *memory; /* mapping that contains all of these */
 	size_t memory_len;

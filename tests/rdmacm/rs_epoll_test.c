@@ -9,7 +9,11 @@
 
 #include "rspair.h"
 
-enum { WAIT_MS = WORLD_LIMIT_S * 1000 };
+enum {
+	WAIT_MS = WORLD_LIMIT_S * 1000,
+	MESSAGES = 1000,
+	FILLS = 20,
+};
 
 static int ep;
 
@@ -98,6 +102,42 @@ static void edges(struct rspair *p)
 	control(EPOLL_CTL_MOD, p->fd[1], EPOLLIN);
 	expect(p->fd[1], EPOLLIN);
 	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+}
+
+/* Edges are of what arrives and of room to send, not of what was sent. */
+static void edges_while_sending(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	static char bulk[65536];
+	struct epoll_event e;
+	char c;
+
+	control(EPOLL_CTL_ADD, p.fd[1], EPOLLIN | EPOLLET);
+	CHECK_EQ(rsend(p.fd[0], "a", 1, 0), 1);
+	expect(p.fd[1], EPOLLIN);
+	/* More messages than its queue holds, so that most are known to have been sent. */
+	for (int i = 0; i < MESSAGES; i++) {
+		CHECK_EQ(rsend(p.fd[1], "m", 1, 0), 1);
+		CHECK_EQ(rrecv(p.fd[0], &c, 1, 0), 1);
+	}
+	expect_none();
+	CHECK_EQ(rsend(p.fd[0], "b", 1, 0), 1);
+	expect(p.fd[1], EPOLLIN);
+	control(EPOLL_CTL_MOD, p.fd[1], EPOLLIN | EPOLLOUT | EPOLLET);
+	expect(p.fd[1], EPOLLIN | EPOLLOUT);
+	expect_none();
+	/* Each time its room is used up and comes back there is an edge. */
+	for (int i = 0; i < FILLS; i++) {
+		while (rsend(p.fd[1], bulk, sizeof(bulk), MSG_DONTWAIT) > 0)
+			;
+		CHECK_EQ(errno, EAGAIN);
+		while (!repoll_wait(ep, &e, 1, 0))
+			CHECK(rrecv(p.fd[0], bulk, sizeof(bulk), 0) > 0);
+		CHECK(e.events & EPOLLOUT);
+	}
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.fd[0]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
 }
 
 static void *write_later(void *arg)
@@ -210,6 +250,9 @@ int main(void)
 	levels(&p);
 	both_ways(&p);
 	edges(&p);
+	control(EPOLL_CTL_MOD, p.fd[1], 0);
+	edges_while_sending();
+	control(EPOLL_CTL_MOD, p.fd[1], EPOLLIN);
 	asleep(&p);
 	rspair_close(&p);
 	listeners();
