@@ -60,6 +60,7 @@ struct rs_epoll {
 	struct list items, queue;
 	struct item **by_fd;
 	unsigned int sleepers; /* under gate */
+	bool polled;           /* under gate: its descriptor is, so it is readable with a queue */
 	uint32_t serial;
 };
 
@@ -145,13 +146,29 @@ static void leave(struct rs_epoll **ep)
 
 /* ---- The queue ---- */
 
-/* Wakes a sleeping thread.  Under ep->gate. */
+/* Wakes a sleeping thread, and those that poll its descriptor.  Under ep->gate. */
 static void kick_sleeper(struct rs_epoll *ep)
 {
 	uint64_t one = 1;
 
-	if (ep->sleepers && write(ep->kick, &one, sizeof(one)) < 0)
+	if ((ep->sleepers || ep->polled) && write(ep->kick, &one, sizeof(one)) < 0)
 		errno = 0;
+}
+
+void rs_epoll_polled(int fd)
+{
+	struct rs_epoll *ep = hold(fd);
+
+	if (!ep)
+		return;
+	pthread_mutex_lock(&ep->gate);
+	if (!ep->polled) {
+		ep->polled = true;
+		if (!list_empty(&ep->queue))
+			kick_sleeper(ep);
+	}
+	pthread_mutex_unlock(&ep->gate);
+	put(ep);
 }
 
 static void enqueue(struct item *it)
@@ -164,12 +181,17 @@ static void enqueue(struct item *it)
 	pthread_mutex_unlock(&it->ep->gate);
 }
 
-/* This thread leaves items for others, whose kick it may have cleared. */
+/*
+ * This thread leaves items for others, whose kick it may have cleared; or none.  Under ep->lock:
+ * the kick of rs_epoll_close() comes later.
+ */
 static void pass_on(struct rs_epoll *ep)
 {
 	pthread_mutex_lock(&ep->gate);
 	if (!list_empty(&ep->queue))
 		kick_sleeper(ep);
+	else if (ep->polled && peek(ep->fd) == ep)
+		rs_clear_event(ep->kick);
 	pthread_mutex_unlock(&ep->gate);
 }
 
@@ -353,10 +375,12 @@ static int add(struct rs_epoll *ep, int fd, const struct epoll_event *event)
 	if (!it)
 		return ENOMEM;
 	it->rs = rs;
-	if (rs)
+	if (rs) {
 		enqueue(it);
-	else
+	} else {
+		rs_epoll_polled(fd);
 		err = control_plain(ep, EPOLL_CTL_ADD, it);
+	}
 	if (err)
 		free_item(it);
 	return err;

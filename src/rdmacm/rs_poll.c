@@ -9,6 +9,7 @@
 #include "rdmacm/rs.h"
 #include "rdmacm/rs_config.h"
 #include "rdmacm/rs_dgram.h"
+#include "rdmacm/rs_epoll.h"
 #include "rdmacm/rs_io.h"
 #include "rdmacm/rs_listen.h"
 #include "rdmacm/rs_service.h"
@@ -290,12 +291,14 @@ static int poll_rsockets(struct pollfd *fds, nfds_t n, int timeout_ms)
 
 CMA_EXPORT int rpoll(struct pollfd *fds, nfds_t nfds, int timeout)
 {
+	bool any = false;
 	nfds_t i;
 
-	for (i = 0; i < nfds; i++)
-		if (rs_peek(fds[i].fd))
-			return poll_rsockets(fds, nfds, timeout);
-	return poll(fds, nfds, timeout);
+	for (i = 0; i < nfds; i++) {
+		any |= rs_peek(fds[i].fd) != NULL;
+		rs_epoll_polled(fds[i].fd);
+	}
+	return any ? poll_rsockets(fds, nfds, timeout) : poll(fds, nfds, timeout);
 }
 
 /* ---- rselect() ---- */

@@ -140,6 +140,37 @@ static void edges_while_sending(void)
 	CHECK_EQ(rclose(p.listener), 0);
 }
 
+/* The epoll's own descriptor is readable while it has something to report. */
+static void polled_itself(struct rspair *p)
+{
+	int outer = repoll_create(EPOLL_CLOEXEC);
+	struct epoll_event e = { .events = EPOLLIN };
+	char c;
+
+	expect_none();
+	CHECK_EQ(repoll_ctl(outer, EPOLL_CTL_ADD, ep, &e), 0);
+	CHECK_EQ(repoll_wait(outer, &e, 1, 0), 0);
+	CHECK_EQ(rspair_poll(ep, POLLIN, 0), 0);
+	CHECK_EQ(rsend(p->fd[0], "ab", 2, 0), 2);
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	/* What was there before it is added. */
+	control(EPOLL_CTL_MOD, p->fd[1], EPOLLIN);
+	CHECK_EQ(rspair_poll(ep, POLLIN, 0), POLLIN);
+	CHECK_EQ(repoll_wait(outer, &e, 1, 0), 1);
+	expect(p->fd[1], EPOLLIN);
+	CHECK_EQ(rspair_poll(ep, POLLIN, 0), POLLIN);
+	CHECK_EQ(repoll_wait(outer, &e, 1, 0), 1);
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	expect_none();
+	CHECK_EQ(rspair_poll(ep, POLLIN, 0), 0);
+	CHECK_EQ(repoll_wait(outer, &e, 1, 0), 0);
+	CHECK_EQ(rsend(p->fd[0], "c", 1, 0), 1);
+	CHECK_EQ(repoll_wait(outer, &e, 1, WAIT_MS), 1);
+	expect(p->fd[1], EPOLLIN);
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	CHECK_EQ(rclose(outer), 0);
+}
+
 static void *write_later(void *arg)
 {
 	usleep(20000);
@@ -253,6 +284,7 @@ int main(void)
 	control(EPOLL_CTL_MOD, p.fd[1], 0);
 	edges_while_sending();
 	control(EPOLL_CTL_MOD, p.fd[1], EPOLLIN);
+	polled_itself(&p);
 	asleep(&p);
 	rspair_close(&p);
 	listeners();
