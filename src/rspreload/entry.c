@@ -32,10 +32,21 @@ bool entry_any(void)
 	return load_relaxed(&used) != 0;
 }
 
+/* Where a cancelled thread must not end: it would keep the rsocket that the number is for. */
+static int open_null(int flags)
+{
+	int old, number;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
+	number = open("/dev/null", O_RDWR | flags);
+	pthread_setcancelstate(old, NULL);
+	return number;
+}
+
 int entry_make(enum entry_kind kind, int fd, bool cloexec)
 {
 	struct entry *e = calloc(1, sizeof(*e));
-	int number = e ? open("/dev/null", O_RDWR | (cloexec ? O_CLOEXEC : 0)) : -1;
+	int number = e ? open_null(cloexec ? O_CLOEXEC : 0) : -1;
 
 	if (e)
 		*e = (struct entry){ .kind = kind, .fd = fd };

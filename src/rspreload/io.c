@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls that transfer data. Compilers generate those with "_chk" for _FORTIFY_SOURCE. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/sendfile.h>
 #include <unistd.h>
@@ -167,4 +168,14 @@ PRELOAD_EXPORT ssize_t sendfile(int number, int file, off_t *offset, size_t n)
 PRELOAD_EXPORT ssize_t sendfile64(int number, int file, off_t *offset, size_t n)
 {
 	return sendfile(number, file, offset, n);
+}
+
+/* To the descriptor, an open /dev/null, the bytes would be gone.  Programs copy them instead. */
+PRELOAD_EXPORT ssize_t splice(int in, off_t *in_at, int out, off_t *out_at, size_t n,
+			      unsigned int flags)
+{
+	if (deferred_fd(in) < 0 && deferred_fd(out) < 0)
+		return real()->splice(in, in_at, out, out_at, n, flags);
+	errno = EINVAL;
+	return -1;
 }

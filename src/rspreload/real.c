@@ -42,6 +42,7 @@ static void find(void)
 	FIND(write);
 	FIND(writev);
 	FIND(sendfile);
+	FIND(splice);
 	FIND(poll);
 	FIND(ppoll);
 	FIND(select);

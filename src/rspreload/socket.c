@@ -151,7 +151,7 @@ static void release(struct entry *e)
 PRELOAD_EXPORT int close(int number)
 {
 	struct entry *e;
-	int ret;
+	int ret, old;
 
 	/*
 	 * A library's descriptor is no rsocket.  If the program has closed one behind our back, its
@@ -159,8 +159,11 @@ PRELOAD_EXPORT int close(int number)
 	 */
 	if (!entry_find(number) || real_is_ours(__builtin_return_address(0)))
 		return real()->close(number);
+	/* A cancelled thread must not end with one of both closed. */
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	e = entry_drop(number);
 	ret = real()->close(number);
+	pthread_setcancelstate(old, NULL);
 	release(e);
 	return ret;
 }

@@ -243,6 +243,72 @@ static void interfaces(int stream)
 	CHECK_EQ(close(fd), 0);
 }
 
+struct cancelled {
+	int (*call)(int number);
+	int number, result;
+};
+
+static void *call_cancelled(void *arg)
+{
+	struct cancelled *c = arg;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	CHECK_EQ(pthread_cancel(pthread_self()), 0);
+	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
+	c->result = c->call(c->number);
+	pthread_testcancel();
+	return NULL;
+}
+
+/* The result of the call, by a thread that is cancelled; -1 also if it ended before. */
+static int cancelled(int (*call)(int number), int number)
+{
+	struct cancelled c = { .call = call, .number = number, .result = -1 };
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, call_cancelled, &c), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	return c.result;
+}
+
+static int accept_one(int listener)
+{
+	return accept(listener, NULL, NULL);
+}
+
+/* A thread that is cancelled in accept() or close() keeps no connection from its peer. */
+static void a_cancelled_thread_keeps_nothing(int listener, struct sockaddr_in *a)
+{
+	int from = socket(AF_INET, SOCK_STREAM, 0), to;
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+
+	CHECK_EQ(connect(from, (struct sockaddr *)a, sizeof(*a)), 0);
+	CHECK_EQ(poll(&p, 1, LIMIT_S * 1000), 1);
+	to = cancelled(accept_one, listener);
+	if (to < 0) {
+		CHECK_EQ(poll(&p, 1, 0), 1);
+		to = accept(listener, NULL, NULL);
+	}
+	cancelled(close, to);
+	p.fd = from;
+	CHECK_EQ(poll(&p, 1, LIMIT_S * 1000), 1);
+	CHECK(p.revents & POLLHUP);
+	CHECK_EQ(close(from), 0);
+}
+
+/* What cannot go to an rsocket is not lost. */
+static void splices_nothing(int to)
+{
+	int pipes[2];
+
+	CHECK_EQ(pipe(pipes), 0);
+	CHECK_EQ(write(pipes[1], "p", 1), 1);
+	CHECK_EQ(splice(pipes[0], NULL, to, NULL, 1, 0), -1);
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(close(pipes[0]), 0);
+	CHECK_EQ(close(pipes[1]), 0);
+}
+
 /* A connection that becomes one of TCP keeps what the program has set before. */
 static void connects_by_tcp(void)
 {
@@ -302,6 +368,8 @@ static void over_rsockets(void)
 	signals_end_waits(from, to);
 	options(to);
 	interfaces(to);
+	splices_nothing(to);
+	a_cancelled_thread_keeps_nothing(listener, &a);
 	CHECK_EQ(accept4(listener, NULL, NULL, O_APPEND), -1);
 	CHECK_EQ(errno, EINVAL);
 	closes_by_number(from, to);
