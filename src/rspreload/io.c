@@ -2,8 +2,10 @@
 /* Calls that transfer data. Compilers generate those with "_chk" for _FORTIFY_SOURCE. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/sendfile.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <rdma/rsocket.h>
@@ -100,9 +102,9 @@ PRELOAD_EXPORT ssize_t sendto(int number, const void *buf, size_t n, int flags,
 
 	if (fd < 0)
 		return real()->sendto(number, buf, n, flags, to, len);
-	/* TCP ignores the address. */
-	return e->type == SOCK_STREAM ? rsend(fd, buf, n, flags)
-				      : rsendto(fd, buf, n, flags, to, len);
+	/* TCP ignores the address.  Another thread may have closed it. */
+	return !e || e->type == SOCK_STREAM ? rsend(fd, buf, n, flags)
+					    : rsendto(fd, buf, n, flags, to, len);
 }
 
 PRELOAD_EXPORT ssize_t sendmsg(int number, const struct msghdr *msg, int flags)
@@ -124,6 +126,68 @@ PRELOAD_EXPORT ssize_t writev(int number, const struct iovec *iov, int n)
 	int fd = deferred_fd(number);
 
 	return fd < 0 ? real()->writev(number, iov, n) : rwritev(fd, iov, n);
+}
+
+/* ---- Several messages ---- */
+
+PRELOAD_EXPORT int sendmmsg(int number, struct mmsghdr *msgs, unsigned int n, int flags)
+{
+	unsigned int i;
+
+	if (deferred_fd(number) < 0)
+		return real()->sendmmsg(number, msgs, n, flags);
+	for (i = 0; i < n; i++) {
+		ssize_t sent = sendmsg(number, &msgs[i].msg_hdr, flags);
+
+		if (sent < 0)
+			return i ? (int)i : -1;
+		msgs[i].msg_len = (unsigned int)sent;
+	}
+	return (int)n;
+}
+
+static bool is_over(const struct timespec *end)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec > end->tv_sec ||
+	       (now.tv_sec == end->tv_sec && now.tv_nsec >= end->tv_nsec);
+}
+
+static struct timespec end_of(const struct timespec *timeout)
+{
+	struct timespec end;
+
+	clock_gettime(CLOCK_MONOTONIC, &end);
+	end.tv_sec += timeout->tv_sec;
+	end.tv_nsec += timeout->tv_nsec;
+	if (end.tv_nsec >= 1000000000) {
+		end.tv_sec++;
+		end.tv_nsec -= 1000000000;
+	}
+	return end;
+}
+
+/* As the system's, it looks at the time after each message only. */
+PRELOAD_EXPORT int recvmmsg(int number, struct mmsghdr *msgs, unsigned int n, int flags,
+			    struct timespec *timeout)
+{
+	const struct timespec end = timeout ? end_of(timeout) : (struct timespec){ 0 };
+	unsigned int i;
+
+	if (deferred_fd(number) < 0)
+		return real()->recvmmsg(number, msgs, n, flags, timeout);
+	for (i = 0; i < n && !(i && timeout && is_over(&end)); i++) {
+		ssize_t got = recvmsg(number, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
+
+		if (got < 0)
+			return i ? (int)i : -1;
+		msgs[i].msg_len = (unsigned int)got;
+		if (flags & MSG_WAITFORONE)
+			flags |= MSG_DONTWAIT;
+	}
+	return (int)i;
 }
 
 /* ---- From a file ---- */

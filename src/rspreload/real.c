@@ -43,6 +43,8 @@ static void find(void)
 	FIND(writev);
 	FIND(sendfile);
 	FIND(splice);
+	FIND(sendmmsg);
+	FIND(recvmmsg);
 	FIND(poll);
 	FIND(ppoll);
 	FIND(select);

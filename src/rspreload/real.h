@@ -33,6 +33,8 @@ struct real {
 	ssize_t (*writev)(int, const struct iovec *, int);
 	ssize_t (*sendfile)(int, int, off_t *, size_t);
 	ssize_t (*splice)(int, off_t *, int, off_t *, size_t, unsigned int);
+	int (*sendmmsg)(int, struct mmsghdr *, unsigned int, int);
+	int (*recvmmsg)(int, struct mmsghdr *, unsigned int, int, struct timespec *);
 	int (*poll)(struct pollfd *, nfds_t, int);
 	int (*ppoll)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *);
 	int (*select)(int, fd_set *, fd_set *, fd_set *, struct timeval *);

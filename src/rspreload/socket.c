@@ -251,8 +251,14 @@ static int make_like(const struct entry *e)
 static int make_real(int number)
 {
 	const struct entry *e = entry_find(number);
-	int made = make_like(e), old = real()->fcntl(number, F_GETFD);
+	int made, old = real()->fcntl(number, F_GETFD);
 
+	/* Another thread may have closed it. */
+	if (!e) {
+		errno = EBADF;
+		return -1;
+	}
+	made = make_like(e);
 	if (made < 0)
 		return -1;
 	if (real()->dup3(made, number, old & FD_CLOEXEC ? O_CLOEXEC : 0) < 0) {

@@ -309,6 +309,45 @@ static void splices_nothing(int to)
 	CHECK_EQ(close(pipes[1]), 0);
 }
 
+/* Datagrams, of which more are asked for than there are. */
+static void many_messages(void)
+{
+	enum { SENT = 3, ASKED = 5 };
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int from = socket(AF_INET, SOCK_DGRAM, 0), to = socket(AF_INET, SOCK_DGRAM, 0), n = 0, more;
+	struct mmsghdr msgs[ASKED] = { 0 };
+	struct iovec iov[ASKED];
+	char data[ASKED][8] = { "a", "bc", "def" };
+	socklen_t len = sizeof(at);
+
+	CHECK_EQ(bind(to, (struct sockaddr *)&at, len), 0);
+	CHECK_EQ(getsockname(to, (struct sockaddr *)&at, &len), 0);
+	CHECK_EQ(connect(from, (struct sockaddr *)&at, len), 0);
+	for (int i = 0; i < ASKED; i++) {
+		iov[i] = (struct iovec){ data[i], (size_t)i + 1 };
+		msgs[i].msg_hdr.msg_iov = &iov[i];
+		msgs[i].msg_hdr.msg_iovlen = 1;
+	}
+	CHECK_EQ(sendmmsg(from, msgs, SENT, 0), SENT);
+	CHECK_EQ(msgs[2].msg_len, 3);
+	for (int i = 0; i < ASKED; i++)
+		iov[i].iov_len = sizeof(data[i]);
+	while (n < SENT) {
+		more = recvmmsg(to, msgs + n, ASKED - (unsigned int)n, MSG_WAITFORONE, NULL);
+		CHECK(more > 0);
+		n += more;
+	}
+	CHECK_EQ(n, SENT);
+	for (int i = 0; i < SENT; i++)
+		CHECK_EQ(msgs[i].msg_len, i + 1);
+	CHECK_MEM(data[2], "def", 3);
+	CHECK_EQ(recvmmsg(to, msgs, ASKED, MSG_DONTWAIT, NULL), -1);
+	CHECK_EQ(errno, EAGAIN);
+	CHECK_EQ(close(from), 0);
+	CHECK_EQ(close(to), 0);
+}
+
 /* A connection that becomes one of TCP keeps what the program has set before. */
 static void connects_by_tcp(void)
 {
@@ -376,6 +415,7 @@ static void over_rsockets(void)
 	CHECK_EQ(close(to), 0);
 	CHECK_EQ(close(listener), 0);
 	connects_by_tcp();
+	many_messages();
 }
 
 /*
