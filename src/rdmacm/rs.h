@@ -82,6 +82,7 @@ struct rsocket {
 	pthread_mutex_t lock;
 	enum rs_turn tx_turn, rx_turn;
 	bool in_line; /* threads wait for a turn */
+	uint32_t peeked; /* under rx_turn: bytes that a thread has seen and waits for more */
 	enum rs_state state;
 	bool peer_gone;           /* the peer accepts no data any more and will not answer */
 	bool can_read, can_write; /* in RS_OPEN: not shut down by either side */

@@ -62,6 +62,19 @@ bool rs_can_recv(struct rsocket *rs)
 	return rs->state != RS_OPEN || rs->stream.rx.unread || !rs->can_read;
 }
 
+/* The peer may send no more before the program reads. */
+static bool is_full(const struct rsocket *rs)
+{
+	return rs->stream.rx.unread && !rs->stream.rx.announced;
+}
+
+/* There is more than the thread has peeked at already. */
+static bool can_peek(struct rsocket *rs)
+{
+	return rs_can_recv(rs) && (rs->state != RS_OPEN || !rs->can_read || is_full(rs) ||
+				   rs->stream.rx.unread > rs->peeked);
+}
+
 /* Copies n bytes to the vectors, after the first skip bytes. */
 static void scatter(const struct iovec *iov, size_t skip, const uint8_t *from, size_t n)
 {
@@ -135,15 +148,18 @@ static ssize_t recv_stream(struct rsocket *rs, const struct iovec *iov, size_t n
 	if (!rs->stream.rx.unread)
 		rs_progress(rs);
 	for (;;) {
+		if (peek)
+			done = 0;
 		if (rs->stream.cq)
 			done += take(rs, iov, done, n - done, flags);
-		if (done == n || peek || (done && !(flags & MSG_WAITALL)))
-			if (done || !n)
-				break;
+		if (done == n || (done && !(flags & MSG_WAITALL)) || (peek && is_full(rs)))
+			break;
 		err = recv_error(rs);
 		if (err || rs->state == RS_CLOSED || (rs->state == RS_OPEN && !rs->can_read))
 			break;
-		err = rs_await(rs, &rs->rx_turn, rs_can_recv, nonblock, rs->opt.rcv_timeout);
+		rs->peeked = (uint32_t)done;
+		err = rs_await(rs, &rs->rx_turn, peek ? can_peek : rs_can_recv, nonblock,
+			       rs->opt.rcv_timeout);
 		if (err)
 			break;
 	}

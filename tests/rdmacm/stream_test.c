@@ -572,6 +572,41 @@ static void names(void)
 	rspair_close(&p);
 }
 
+static void *send_more(void *arg)
+{
+	CHECK_EQ(rsend(*(int *)arg, "cd", 2, 0), 2);
+	return NULL;
+}
+
+/* As TCP does, MSG_PEEK and MSG_WAITALL wait for all bytes, but not for more than there can be. */
+static void peek_at_all(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	static uint8_t many[MANY];
+	pthread_t thread;
+	char got[4];
+	ssize_t n;
+
+	CHECK_EQ(rsend(p.fd[0], "ab", 2, 0), 2);
+	CHECK_EQ(rrecv(p.fd[1], got, 2, MSG_PEEK), 2);
+	CHECK_FAILS(rrecv(p.fd[0], got, 1, MSG_PEEK | MSG_WAITALL | MSG_DONTWAIT), EAGAIN);
+	CHECK_EQ(rrecv(p.fd[1], got, 4, MSG_PEEK | MSG_WAITALL | MSG_DONTWAIT), 2);
+	CHECK_EQ(pthread_create(&thread, NULL, send_more, &p.fd[0]), 0);
+	CHECK_EQ(rrecv(p.fd[1], got, 4, MSG_PEEK | MSG_WAITALL), 4);
+	CHECK_MEM(got, "abcd", 4);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(rrecv(p.fd[1], got, 4, 0), 4);
+	CHECK_EQ(pthread_create(&thread, NULL, send_many, &p.fd[0]), 0);
+	n = rrecv(p.fd[1], many, sizeof(many), MSG_PEEK | MSG_WAITALL);
+	CHECK(n >= 65536 && n < MANY);
+	CHECK_MEM(many, bytes, n);
+	CHECK_EQ(rrecv(p.fd[1], many, sizeof(many), MSG_WAITALL), MANY);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(rshutdown(p.fd[0], SHUT_WR), 0);
+	CHECK_EQ(rrecv(p.fd[1], many, 1, MSG_PEEK | MSG_WAITALL), 0);
+	rspair_close(&p);
+}
+
 static struct sockaddr_in6 mapped_loopback(in_port_t port)
 {
 	struct sockaddr_in6 a = { .sin6_family = AF_INET6, .sin6_port = port };
@@ -719,6 +754,7 @@ int main(void)
 	refused();
 	refused_when_asked_again();
 	messages();
+	peek_at_all();
 	backlog(8);
 	backlog(0);
 	closed_under_poll();
