@@ -19,8 +19,8 @@
  *	   calls udp_steer() again.
  *
  * All four after opening; step 4 after the blocks of QP numbers have changed; steps 2 to 4 when
- * many packets came from the inbox. With a stale program packets arrive at the wrong process, which
- * forwards them: that costs time but no packets.
+ * many packets came from the inbox, or others have left. With a stale program packets arrive at the
+ * wrong process, which forwards them: others may overtake them, and its inbox may be full.
  */
 #ifndef VRB_WIRE_UDP_H
 #define VRB_WIRE_UDP_H
