@@ -371,21 +371,20 @@ void roce_completer_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 	}
 }
 
-/* The messages in flight that this ACK completes; 0: it does something else. */
-static uint32_t completes_messages(const struct roce_qp *qp, const struct roce_piggyback_ack *ack)
+/* Does an ACK of n PSNs complete n messages in flight, and nothing else? */
+static bool completes_messages(const struct roce_qp *qp, uint8_t syndrome, uint32_t n)
 {
 	const struct send_queue *sq = &qp->wq->sq;
-	uint32_t n = psn_add(ack->psn, 1 - qp->comp.una);
 
 	if (n > sq->next - sq->done || qp->wq->state != IBV_QPS_RTS ||
-	    roce_syndrome_class(ack->syndrome) != ROCE_AETH_ACK ||
+	    roce_syndrome_class(syndrome) != ROCE_AETH_ACK ||
 	    qp->req.psn != qp->req.high || qp->req.halted ||
 	    qp->req.retx.end != qp->req.retx.from || qp->cc.timing)
-		return 0;
+		return false;
 	for (uint32_t i = 0; i < n; i++)
 		if (!(sq_wqe(sq, sq->done + i)->flags & WQE_MESSAGE))
-			return 0;
-	return n;
+			return false;
+	return true;
 }
 
 /* Completes the oldest n messages. A completion may fail the QP by overrunning the CQ. */
@@ -416,19 +415,22 @@ static void ack_as_packet(struct roce_qp *qp, const struct roce_piggyback_ack *a
 
 bool roce_ack_input(struct roce_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
 {
-	/* The published ACK is repeated beside a message, perhaps with new credits. */
-	bool repeated = psn_next(ack->psn) == qp->comp.una;
-	uint32_t messages = repeated ? 0 : completes_messages(qp, ack);
+	uint32_t n = psn_add(ack->psn, 1 - qp->comp.una);
+	bool messages;
 
-	if (repeated || likely(messages))
+	/* The published ACK is repeated beside a message, perhaps with new credits. */
+	if (!n) {
 		roce_credits_update(qp, ack->syndrome, ack->msn);
-	if (repeated)
 		return false;
+	}
 	qp->counters.rcvd_pkts++;
-	if (likely(messages))
-		complete_messages(qp, messages);
-	else
+	messages = completes_messages(qp, ack->syndrome, n);
+	if (likely(messages)) {
+		roce_credits_update(qp, ack->syndrome, ack->msn);
+		complete_messages(qp, n);
+	} else {
 		ack_as_packet(qp, ack, now);
+	}
 	roce_check(qp);
 	return !messages || qp->flushed;
 }

@@ -115,7 +115,7 @@ static bool takes_message(const struct roce_qp *qp, const struct message *m)
 	const struct wq_qp *wq = qp->wq;
 
 	return m->psn == qp->resp.epsn && m->op != MESSAGE_SEND_INV &&
-	       (likely(m->len <= max(wq->mtu, wq->path_mtu)) ||
+	       (likely(m->len <= wq->mtu) || m->len <= wq->path_mtu ||
 		(m->flags & MESSAGE_WHOLE && !qp->resp.pull_refused)) &&
 	       (wq->state == IBV_QPS_RTS ||
 		(wq->state == IBV_QPS_RTR && qp->resp.established)) &&

@@ -61,11 +61,16 @@ static void describe(struct wr_desc *d, const struct ibv_send_wr *wr, enum ibv_q
 		.opcode = wr->opcode,
 		.inline_data = wr->send_flags & IBV_SEND_INLINE,
 	};
-	if (wr->opcode == IBV_WR_LOCAL_INV || wr->opcode == IBV_WR_BIND_MW)
+	switch (wr->opcode) {
+	case IBV_WR_LOCAL_INV:
+	case IBV_WR_BIND_MW:
 		return;	/* no data, whatever the SGE list contains */
-	if (wr->opcode == IBV_WR_TSO) {
+	case IBV_WR_TSO:
 		d->mss = wr->tso.mss;
 		d->tso_header = wr->tso.hdr_sz;
+		break;
+	default:
+		break;
 	}
 	d->num_sge = wr->num_sge;
 	d->length = wr_sge_total(wr->sg_list, wr->num_sge);
