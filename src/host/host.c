@@ -37,7 +37,6 @@ static void clear_slot(struct host *h, int slot)
 	host_file_name(slot, "", prefix);
 	host_dir_sweep(h->dir.fd, prefix);
 	table_write_slot(&h->table, slot, &empty);
-	table_note_departure(&h->table);
 }
 
 /* As clear_slot(), but keeps its exit MADs. */
@@ -45,6 +44,8 @@ static void clear_dead(struct host *h, int slot, const struct table_slot *s)
 {
 	exit_mads_put_aside(h, slot, s);
 	clear_slot(h, slot);
+	if (s->udp_port)
+		table_note_departure(&h->table);
 }
 
 /*
@@ -621,9 +622,12 @@ unsigned int host_managers(struct host *h, int *slots, unsigned int cap)
 
 void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_steer *steer)
 {
+	bool closed;
+
 	if (!h->shared)
 		return;
 	lock_acquire(&h->lock);
+	closed = h->self.udp_port && !udp_port;
 	h->self.udp_port = udp_port;
 	memcpy(h->self.steer, steer->at[0], sizeof(h->self.steer));
 	for (unsigned int i = 1; i < HOST_SHARDS; i++)
@@ -631,7 +635,7 @@ void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_stee
 			h->self.shard[i - 1][family] = (uint16_t)(steer->at[i][family] + 1);
 	table_write_slot(&h->table, h->slot, &h->self);
 	table_advance_turn(&h->table);
-	if (!udp_port)
+	if (closed)
 		table_note_departure(&h->table);
 	lock_release(&h->lock);
 }

@@ -151,7 +151,7 @@ void table_steer_unlock(struct table *t);
 uint64_t table_turn(const struct table *t);
 void table_advance_turn(struct table *t);
 
-/* Changes when a process has closed its UDP sockets, and when a slot has been cleared. */
+/* Changes when a process has closed its UDP sockets, or one that had some has died. */
 uint64_t table_departures(const struct table *t);
 void table_note_departure(struct table *t);
 

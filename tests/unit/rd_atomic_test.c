@@ -327,6 +327,21 @@ static void too_many_open_requests(void **state)
 			 roce_syndrome(ROCE_AETH_NAK, ROCE_NAK_INVALID_REQUEST));
 }
 
+/* Requests were answered, and others wait: returns the PSN of the first of these. */
+static uint32_t start_with(uint32_t answered, uint32_t waiting)
+{
+	uint32_t psn = ENV_PSN;
+
+	env_start(&e, IBV_QPT_RC);
+	for (uint32_t i = 0; i < answered; i++) {
+		read_request(psn, ENV_VA + psn, 8);
+		expect_ack(ROCE_RC_READ_RESPONSE_ONLY, psn++);
+	}
+	for (uint32_t i = 0; i < waiting; i++)
+		read_request(psn + i, ENV_VA, 8);
+	return psn;
+}
+
 /* max_dest_rd_atomic may grow in SQD, while requests wait for their answers. */
 static void more_are_allowed(void **state)
 {
@@ -334,15 +349,8 @@ static void more_are_allowed(void **state)
 	static struct roce_rd_atomic more[MORE];
 
 	for (uint32_t answered = 0; answered < ENV_RD; answered++) {
-		uint32_t psn = ENV_PSN;
+		uint32_t psn = start_with(answered, ENV_RD);
 
-		env_start(&e, IBV_QPT_RC);
-		for (uint32_t i = 0; i < answered; i++) {
-			read_request(psn, ENV_VA + psn, 8);
-			expect_ack(ROCE_RC_READ_RESPONSE_ONLY, psn++);
-		}
-		for (uint32_t i = 0; i < ENV_RD; i++)
-			read_request(psn + i, ENV_VA, 8);
 		memset(more, 0, sizeof(more));
 		roce_rd_move(&e.qp, more, MORE);
 		e.wq.max_dest_rd_atomic = MORE;
@@ -367,15 +375,8 @@ static void fewer_are_allowed(void **state)
 	static struct roce_rd_atomic fewer[FEWER];
 
 	for (uint32_t answered = 0; answered < ENV_RD; answered++) {
-		uint32_t psn = ENV_PSN;
+		uint32_t psn = start_with(answered, FEWER);
 
-		env_start(&e, IBV_QPT_RC);
-		for (uint32_t i = 0; i < answered; i++) {
-			read_request(psn, ENV_VA + psn, 8);
-			expect_ack(ROCE_RC_READ_RESPONSE_ONLY, psn++);
-		}
-		for (uint32_t i = 0; i < FEWER; i++)
-			read_request(psn + i, ENV_VA, 8);
 		memset(fewer, 0, sizeof(fewer));
 		roce_rd_move(&e.qp, fewer, FEWER);
 		e.wq.max_dest_rd_atomic = FEWER;

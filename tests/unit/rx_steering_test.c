@@ -252,15 +252,18 @@ static void a_process_believes_that_it_has_moved(void **state)
 static void a_departure_is_a_reason_to_probe(void **state)
 {
 	static const struct host_move false_move = { .family = 0, .from = 1, .to = 0 };
+	static const struct host_steer nowhere = { .at = { { -1, -1 } } };
 	struct host *other;
 
+	assert_int_equal(host_join(dir, &other), 0);
+	host_publish_wire(other, vrb.wire->port, &nowhere);
 	vrb_steer_settle();
 	vrb_steer_moved(&false_move);
 	vrb_steer_settle();
 	poll_queue(new_queue);
 	assert_int_equal(published_position(), 0);
 
-	assert_int_equal(host_join(dir, &other), 0);
+	host_publish_wire(other, 0, &nowhere);
 	host_leave(other);
 	vrb_steer_settle();
 	poll_queue(new_queue);
