@@ -272,7 +272,7 @@ enum roce_drop roce_decode(struct roce_pkt *pkt, const uint8_t *data, size_t len
 
 bool roce_run_continues(const struct roce_pkt *run, const uint8_t *data, const uint8_t *next)
 {
-	return roce_forms_runs(roce_opcode_info(run->bth.opcode)) && !run->bth.ack_req &&
+	return roce_forms_runs(roce_opcode_info(run->bth.opcode)) &&
 	       !memcmp(data, next, BTH_PSN_WORD) &&
 	       (get_be32(next + BTH_PSN_WORD) & BTH_NUMBER) ==
 		       psn_add(run->bth.psn, run->more + 1);
@@ -282,7 +282,7 @@ void roce_run_add(struct roce_pkt *run, const uint8_t *next, size_t len)
 {
 	run->more++;
 	run->stride = (uint32_t)len;
-	run->bth.ack_req = next[BTH_PSN_WORD] & BTH_ACK_REQ;
+	run->bth.ack_req |= (next[BTH_PSN_WORD] & BTH_ACK_REQ) != 0;
 }
 
 struct roce_pkt roce_run_packet(const struct roce_pkt *run, uint32_t i)

@@ -87,8 +87,8 @@ struct roce_pkt {
 	uint32_t payload_len;
 	/*
 	 * A run: this packet, and as many more, each `stride` bytes of the buffer after the one
-	 * before it. They differ only in their payload and in their PSN, which counts up; ack_req
-	 * is that of the last, no other has it.
+	 * before it. They differ only in their payload, in their PSN, which counts up, and in
+	 * ack_req: that of the run is set if any has it, and one ACK answers them all.
 	 */
 	uint32_t more, stride;
 	/* set by the caller: the payload (payload_len bytes) is in the sender's memory */

@@ -11,6 +11,7 @@
 #include "roce/psn.h"
 #include "roce/retry.h"
 #include "util/compiler.h"
+#include "util/tuning.h"
 
 uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)
 {
@@ -24,13 +25,15 @@ static bool may_go_unanswered(struct roce_qp *qp, const struct send_wqe *w, uint
 	uint32_t in_flight = psn_add(qp->req.psn, psns - qp->comp.una);
 	uint32_t window = roce_window_for(qp, w);
 
-	return ++qp->req.since_ack_req < max(window / 4, 1u) && in_flight < window &&
-	       !roce_credits_short(qp, w->ssn);
+	return ++qp->req.since_ack_req < max(window / TUNE_ACKS_PER_WINDOW, 1u) &&
+	       in_flight < window &&
+	       !(roce_needs_credit(qp, w) && roce_credits_short(qp, w->ssn));
 }
 
 /*
- * Should the packet request an ACK? At the end of a message, when the window is full, when credits
- * have run out, and at intervals in a long message so that the window keeps moving.
+ * Should the packet request an ACK? At the end of a message, when the window is full, when the
+ * credits that it needs have run out, and at intervals in a long message so that the window keeps
+ * moving.
  */
 static bool wants_ack(struct roce_qp *qp, const struct send_wqe *w, bool last, uint32_t psns)
 {

@@ -34,6 +34,20 @@ static inline bool roce_is_read(const struct send_wqe *w)
 	return w->opcode == IBV_WR_RDMA_READ;
 }
 
+static inline bool roce_is_send(const struct send_wqe *w)
+{
+	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM ||
+	       w->opcode == IBV_WR_SEND_WITH_INV;
+}
+
+/* Does the packet at req.psn consume a receive at the peer, or belong to a SEND that did? */
+static inline bool roce_needs_credit(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		return qp->req.psn == w->last_psn;
+	return roce_is_send(w);
+}
+
 /* Returns the number of PSNs of the whole message. */
 static inline uint32_t roce_message_psns(const struct roce_qp *qp, const struct send_wqe *w)
 {

@@ -150,20 +150,6 @@ static bool window_open(const struct roce_qp *qp, const struct send_wqe *w, uint
 	return !in_flight || in_flight + psns <= window;
 }
 
-static bool is_send(const struct send_wqe *w)
-{
-	return w->opcode == IBV_WR_SEND || w->opcode == IBV_WR_SEND_WITH_IMM ||
-	       w->opcode == IBV_WR_SEND_WITH_INV;
-}
-
-/* Does the packet at req.psn consume a receive at the peer, or belong to a SEND that did? */
-static bool needs_credit(const struct roce_qp *qp, const struct send_wqe *w)
-{
-	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
-		return qp->req.psn == w->last_psn;
-	return is_send(w);
-}
-
 static bool may_send(const struct roce_qp *qp, const struct send_wqe *w, uint32_t offset)
 {
 	if (!offset && fenced(qp, w))
@@ -172,7 +158,7 @@ static bool may_send(const struct roce_qp *qp, const struct send_wqe *w, uint32_
 		return true;
 	if (roce_wants_response(w) && qp->req.rd_open >= qp->wq->max_rd_atomic)
 		return false;
-	if (needs_credit(qp, w) && !roce_credits_allow(qp, w->ssn))
+	if (roce_needs_credit(qp, w) && !roce_credits_allow(qp, w->ssn))
 		return false;
 	return window_open(qp, w, roce_packet_psns(qp, w, offset));
 }
@@ -387,7 +373,7 @@ static bool may_leave_whole(const struct roce_qp *qp, const struct send_wqe *w)
 /* A request that ends in a completion at the peer, and is short. */
 static bool fits_message(const struct roce_qp *qp, const struct send_wqe *w)
 {
-	return (is_send(w) || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) &&
+	return (roce_is_send(w) || w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM) &&
 	       (likely(w->length <= qp->wq->mtu) || (may_leave_whole(qp, w) && !may_pull(qp, w)));
 }
 

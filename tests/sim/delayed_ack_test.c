@@ -131,7 +131,7 @@ static void own_queue_is_probed_often(void **state)
 {
 	struct net_config net = { .delay = 10000, .mbit_per_s = 100, .fast_egress = true };
 
-	check_probing("own queue", &net, 25, 0);
+	check_probing("own queue", &net, 26, 0);
 }
 
 /* A long path without a queue: trials have no effect and become rare. */

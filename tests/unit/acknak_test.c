@@ -92,6 +92,26 @@ static void requests_that_need_a_credit(void **state)
 	assert_int_equal(env_drain(&e), 2);
 }
 
+/* To a peer without receives, a WRITE asks for no more ACKs than to any other. */
+static void missing_credits_do_not_concern_writes(void **state)
+{
+	unsigned int requested[2] = { 0 };
+
+	for (uint8_t i = 0; i < 2; i++) {
+		env_start(&e, IBV_QPT_RC);
+		env_post(&e, IBV_WR_SEND, 0, 8);
+		env_drain(&e);
+		ack_with_credits(ENV_PSN, 1, i ? ROCE_CREDITS_INVALID : 0);
+		env_post(&e, IBV_WR_RDMA_WRITE, 0, 8 * 256);
+		for (int k = 0; k < 8; k++) {
+			assert_true(env_output(&e));
+			requested[i] += e.out.bth.ack_req;
+		}
+	}
+	assert_int_equal(requested[0], requested[1]);
+	assert_in_range(requested[0], 1, 7);
+}
+
 /* An ACK that was overtaken does not withdraw credits. */
 static void stale_credits_are_ignored(void **state)
 {
@@ -294,6 +314,7 @@ int main(void)
 		cmocka_unit_test(requester_respects_its_credits),
 		cmocka_unit_test(probe_with_a_long_message),
 		cmocka_unit_test(requests_that_need_a_credit),
+		cmocka_unit_test(missing_credits_do_not_concern_writes),
 		cmocka_unit_test(stale_credits_are_ignored),
 		cmocka_unit_test(newest_acknowledgement_survives),
 		cmocka_unit_test(an_ack_is_piggybacked_on_a_request),

@@ -326,7 +326,7 @@ static void packets_that_continue_a_run(void **state)
 		{ ROCE_RC_WRITE_MIDDLE, false, 0, 0, true },
 		{ ROCE_RC_SEND_MIDDLE, false, 0, 0, true },
 		{ ROCE_RC_READ_RESPONSE_MIDDLE, false, 0, 0, true },
-		{ ROCE_RC_WRITE_MIDDLE, true, 0, 0, false },
+		{ ROCE_RC_WRITE_MIDDLE, true, 0, 0, true },
 		{ ROCE_RC_WRITE_LAST, false, 0, 0, false },
 		{ ROCE_RC_SEND_ONLY, false, 0, 0, false },
 		{ ROCE_XRC_WRITE_MIDDLE, false, 0, 0, false },	/* has an XRCETH */
@@ -347,6 +347,7 @@ static void packets_that_continue_a_run(void **state)
 		struct roce_pkt run, pkt = { .bth = { .opcode = rows[i].opcode, .pkey = 0xffff,
 						      .ack_req = rows[i].ack_req,
 						      .dest_qpn = 0x123456, .psn = 0xffffff } };
+		bool asks = rows[i].ack_req || (rows[i].at == 8 && rows[i].flip == 0x80);
 		uint8_t data[3 * LEN] = { 0 };
 
 		roce_encode_headers(data, &pkt);
@@ -363,8 +364,10 @@ static void packets_that_continue_a_run(void **state)
 		roce_run_add(&run, data + LEN, LEN);
 		assert_int_equal(run.more, 1);
 		assert_ptr_equal(roce_run_payload(&run, 1), data + LEN + 12);
-		assert_int_equal(run.bth.ack_req, rows[i].at == 8 && rows[i].flip == 0x80);
-		assert_int_equal(roce_run_continues(&run, data, data + 2 * LEN), !run.bth.ack_req);
+		assert_int_equal(run.bth.ack_req, asks);
+		assert_true(roce_run_continues(&run, data, data + 2 * LEN));
+		roce_run_add(&run, data + 2 * LEN, LEN);
+		assert_int_equal(run.bth.ack_req, asks);
 	}
 }
 

@@ -217,7 +217,7 @@ static void window_bounds_what_is_in_flight(void **state)
 		asked += e.out.bth.ack_req;
 	}
 	assert_true(e.out.bth.ack_req);
-	assert_int_equal(asked, 4);
+	assert_int_equal(asked, 16);
 	expect_silence();
 	env_ack(&e, ENV_PSN + 9);
 	assert_int_equal(env_drain(&e), 2 * 10);	/* the first windows double */

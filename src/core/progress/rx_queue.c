@@ -69,18 +69,32 @@ static unsigned int arrive(struct vrb_rx_queue *r, const struct wire_pkt *p, uns
 			     r, now);
 }
 
+/* Runs the packets of a burst that answer us, the others, or both. */
+static void run_some(struct vrb_rx_queue *r, unsigned int n, bool answers, bool requests,
+		     uint64_t now)
+{
+	const struct wire_pkt *end = r->in + n, *alike = r->in;
+
+	for (const struct wire_pkt *p = r->in; p < end;) {
+		if (!(answers_us(p) ? answers : requests)) {
+			p++;
+			continue;
+		}
+		if (p >= alike)
+			alike = p + 1 + followers(p, end);
+		p += arrive(r, p, (unsigned int)(alike - p - 1), now);
+	}
+}
+
 /*
  * Runs ACKs before requests: an ACK may travel after the peer's next request, as the last of a run
  * (tx_batch.c), but the program must not see that request before its own has completed.
  */
 static void run_burst(struct vrb_rx_queue *r, unsigned int n, uint64_t now)
 {
-	const struct wire_pkt *end = r->in + n;
-
-	for (const struct wire_pkt *p = r->in; p < end;)
-		p += n == 1 || answers_us(p) ? arrive(r, p, followers(p, end), now) : 1;
-	for (const struct wire_pkt *p = r->in; p < end && n > 1;)
-		p += answers_us(p) ? 1 : arrive(r, p, followers(p, end), now);
+	run_some(r, n, true, n == 1, now);
+	if (n > 1)
+		run_some(r, n, false, true, now);
 }
 
 /*
