@@ -83,6 +83,27 @@ static inline uint64_t roce_delayed_ack_time(bool poller)
 	return poller ? TUNE_ACK_DELAY_MAX : TUNE_PINGPONG_REPLY_TIME;
 }
 
+struct roce_coalescing {
+	uint64_t since;		/* when the first of the requests that wait was posted */
+	uint16_t rest;		/* posts that do not wait */
+};
+
+/* The requests that waited are sent: has the program not polled meanwhile? */
+static inline void roce_coalescing_ends(struct roce_coalescing *c, uint64_t now)
+{
+	if (time_since(c->since, now) >= TUNE_ACK_DELAY_MAX)
+		c->rest = LIMIT_COALESCE_REST;
+}
+
+/* May a post wait, or did earlier ones wait in vain? */
+static inline bool roce_coalescing_pays(struct roce_coalescing *c)
+{
+	if (likely(!c->rest))
+		return true;
+	c->rest--;
+	return false;
+}
+
 /*
  * Are the posted requests that wait few and small enough to wait for more? The last one has `len`
  * bytes.
@@ -91,7 +112,7 @@ static inline bool roce_coalesces(uint32_t waiting, uint32_t in_flight, uint64_t
 {
 	return waiting && in_flight >= TUNE_COALESCE_IN_FLIGHT &&
 	       waiting < min(in_flight * TUNE_COALESCE_TIMES, (uint32_t)TUNE_COALESCE_MAX) &&
-	       len <= TUNE_COALESCE_LEN;
+	       (waiting + 1) * len <= TUNE_COALESCE_BYTES;
 }
 
 #endif

@@ -110,8 +110,9 @@ static void few_small_requests_of_a_stream_coalesce(void **state)
 	} table[] = {
 		{ 0, 8, 8, false },   { 1, 0, 8, false },          { 1, 1, 8, false },
 		{ 1, 2, 8, true },    { 7, 2, 8, true },           { 8, 2, 8, false },
-		{ 31, 64, 8, true },  { 32, 64, 8, false },        { 1, 2, 512, true },
-		{ 1, 2, 513, false }, { 1, 2, 1ull << 32, false },
+		{ 31, 64, 8, true },  { 32, 64, 8, false },        { 31, 64, 1024, true },
+		{ 7, 4, 4096, true }, { 8, 4, 4096, false },       { 1, 2, 16384, true },
+		{ 1, 2, 16385, false }, { 1, 2, 1ull << 32, false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
@@ -120,12 +121,26 @@ static void few_small_requests_of_a_stream_coalesce(void **state)
 			fail_msg("row %zu", i);
 }
 
+/* After requests that waited as long as they may, others do not wait for a while. */
+static void what_waits_in_vain_stops_coalescing(void **state)
+{
+	struct roce_coalescing c = { .since = 5 };
+
+	roce_coalescing_ends(&c, 5 + TUNE_ACK_DELAY_MAX - 1);
+	assert_true(roce_coalescing_pays(&c));
+	roce_coalescing_ends(&c, 5 + TUNE_ACK_DELAY_MAX);
+	for (int i = 0; i < LIMIT_COALESCE_REST; i++)
+		assert_false(roce_coalescing_pays(&c));
+	assert_true(roce_coalescing_pays(&c));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replies_are_expected_and_forgotten),
 		cmocka_unit_test(an_ack_waits_for_a_poll_or_a_reply),
 		cmocka_unit_test(few_small_requests_of_a_stream_coalesce),
+		cmocka_unit_test(what_waits_in_vain_stops_coalescing),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -127,6 +127,7 @@ struct vrb_qp_post {
 	bool is_sender;			/* in `senders`; always while requests are outstanding */
 	struct roce_delayed_ack delayed_ack;
 	struct path_ref share;		/* the flows on the QP's path */
+	struct roce_coalescing coalescing;
 	struct vrb_raw_begun raw_begun;	/* raw packet: sent part of a request */
 	struct pd_senders *senders;	/* the PD's senders; NULL: the QP has no PD */
 	struct list sender;		/* in `senders`; under their lock */

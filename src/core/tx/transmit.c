@@ -176,6 +176,8 @@ void vrb_transmit_batch(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 		return;
 	}
 	qp->now = now;
+	if (qp->post.coalesces)
+		roce_coalescing_ends(&qp->post.coalescing, now);
 	qp->post.coalesces = false;
 	if (qp->wq.type == IBV_QPT_RAW_PACKET) {
 		transmit_raw(qp, b, now);

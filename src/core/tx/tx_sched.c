@@ -38,11 +38,12 @@ static bool has_room(const struct vrb_qp *qp)
  * Coalesce only a stream of small requests, and only while the program polls, so that the requests
  * do not wait long. Must hold qp->lock.
  */
-static bool may_coalesce(const struct vrb_qp *qp, uint64_t now)
+static bool may_coalesce(struct vrb_qp *qp, uint64_t now)
 {
 	return qp->post.uses_wire && qp->wq.state == IBV_QPS_RTS && has_room(qp) &&
 	       time_since(load_relaxed(&vrb_rx_queue_of_shard(qp->config.shard)->polled_at), now) <
-		       TUNE_COALESCE_POLLED;
+		       TUNE_COALESCE_POLLED &&
+	       roce_coalescing_pays(&qp->post.coalescing);
 }
 
 bool vrb_tx_enqueue(struct vrb_rx_queue *r, struct vrb_qp *qp, struct list *list)
@@ -71,6 +72,7 @@ static bool coalesce(struct vrb_qp *qp, uint64_t now)
 	if (!lock_try(r->lock))
 		return false;
 	qp->post.coalesces = vrb_tx_enqueue(r, qp, &r->delayed);
+	qp->post.coalescing.since = now;
 	if (qp->post.coalesces)
 		delay_until(r, now + TUNE_ACK_DELAY_MAX);
 	lock_release(r->lock);
