@@ -7,6 +7,10 @@
  * reply, even if no thread polls. Otherwise, if the target watches its memory, the ACK would leave
  * before the target sees the data. A program that never replies has no late ACKs: delaying starts
  * only after some replies, and ends with the first ACK that was delayed without a reply.
+ *
+ * A reply may be several posts, such as data and a flag. The ACK leaves with the last of them: a
+ * peer whose requests are complete no longer polls, but watches its memory, and the rest of the
+ * reply would wait for its progress thread.
  */
 #ifndef VRB_ROCE_DELAYED_ACK_H
 #define VRB_ROCE_DELAYED_ACK_H
@@ -21,11 +25,19 @@
 struct roce_delayed_ack {
 	uint64_t requested;	/* when an ACK was requested; 0: not since the last post */
 	uint8_t replies;	/* consecutive replies in time, at most TUNE_PINGPONG_REPLIES */
+	uint8_t posts;		/* since the last request for an ACK */
+	uint8_t usual;		/* posts of the last reply */
+	bool steady;		/* the one before it had as many */
 };
 
 /* A packet requests an ACK. */
 static inline void roce_delayed_ack_requested(struct roce_delayed_ack *d, uint64_t now)
 {
+	if (d->posts) {
+		d->steady = d->posts == d->usual;
+		d->usual = d->posts;
+		d->posts = 0;
+	}
 	d->requested = now;
 }
 
@@ -34,16 +46,25 @@ static inline bool roce_delayed_ack_expects_reply(const struct roce_delayed_ack 
 	return d->replies == TUNE_PINGPONG_REPLIES;
 }
 
-/* The program posts: a reply, if an ACK is requested. */
-static inline void roce_delayed_ack_posted(struct roce_delayed_ack *d, uint64_t now)
+/*
+ * The program posts: a reply, or more of it, if an ACK is requested. write: a WRITE that completes
+ * nothing at the peer. Returns true if the ACK is to leave with a later post.
+ */
+static inline bool roce_delayed_ack_posted(struct roce_delayed_ack *d, bool write, uint64_t now)
 {
+	bool first = !d->posts;
+
+	d->posts += d->posts < UINT8_MAX;
 	if (!d->requested)
-		return;
+		return false;
 	if (time_since(d->requested, now) > TUNE_PINGPONG_REPLY_TIME)
 		d->replies = 0;
-	else if (!roce_delayed_ack_expects_reply(d))
+	else if (first && !roce_delayed_ack_expects_reply(d))
 		d->replies++;
+	if (write && d->steady && d->posts < d->usual && roce_delayed_ack_expects_reply(d))
+		return true;
 	d->requested = 0;
+	return false;
 }
 
 /* The ACK is sent without a reply. */

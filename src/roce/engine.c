@@ -308,21 +308,39 @@ static size_t output_sends(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 }
 
 /*
- * Sends a request that carries the pending ACK. Returns 0 if no request leaves: the ACK then stays
- * pending, even if the QP has just failed, because the requests it acknowledges were executed
- * before.
+ * Sends a request while an ACK is pending. The ACK stays pending, even if the QP has just failed,
+ * because the requests it acknowledges were executed before.
  */
-static size_t output_with_ack(struct roce_qp *qp, uint8_t *buf,
-			      struct roce_piggyback_ack *piggyback, uint64_t now)
+static size_t output_before_ack(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	uint32_t acked = qp->resp.ack.psn;
 	size_t len = output_sends(qp, buf, now);
 
-	if (len)
-		roce_ack_piggyback(qp, piggyback);
-	else if (!qp->resp.ack.pending)
+	if (!len && !qp->resp.ack.pending)
 		roce_ack_pend(qp, acked);
 	return len;
+}
+
+/* Sends a request that carries the pending ACK; returns 0 if none leaves. */
+static size_t output_with_ack(struct roce_qp *qp, uint8_t *buf,
+			      struct roce_piggyback_ack *piggyback, uint64_t now)
+{
+	size_t len = output_before_ack(qp, buf, now);
+
+	if (len)
+		roce_ack_piggyback(qp, piggyback);
+	return len;
+}
+
+static bool holds_ack(const struct roce_qp *qp)
+{
+	return qp->ack_order == ROCE_ACK_HELD && roce_ack_may_piggyback(qp);
+}
+
+static bool ack_waits_for_writes(const struct roce_qp *qp)
+{
+	return qp->ack_order == ROCE_ACK_BEHIND_WRITES && roce_ack_may_piggyback(qp) &&
+	       roce_requester_has_write(qp);
 }
 
 static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_piggyback_ack *ack, uint64_t now)
@@ -340,6 +358,10 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_piggyback_ack
 	/* Direct access to the peer's memory overtakes all packets, so send the ACK first. */
 	if (ack->allowed && roce_ack_may_piggyback(qp) && !roce_runs_direct(qp))
 		len = output_with_ack(qp, buf, ack, now);
+	else if (unlikely(holds_ack(qp)))
+		return output_before_ack(qp, buf, now);
+	else if (unlikely(ack_waits_for_writes(qp)))
+		len = output_before_ack(qp, buf, now);
 	if (!len && (qp->resp.rd_pending || roce_ack_due(qp)))
 		len = roce_response_output(qp, buf, now);
 	if (!len)

@@ -166,6 +166,12 @@ bool roce_takes_run(const struct roce_qp *qp, const struct roce_pkt *run);
 size_t roce_output(struct roce_qp *qp, uint8_t *buf, size_t cap, const struct net_path **path,
 		   uint64_t now);
 
+/* For the calls of roce_output() that follow; ROCE_ACK_FIRST in a new engine. */
+static inline void roce_set_ack_order(struct roce_qp *qp, enum roce_ack_order order)
+{
+	qp->ack_order = order;
+}
+
 /*
  * As roce_output(), but if ack->allowed, an ACK may accompany a request, in *ack. ack->any tells
  * whether it does.

@@ -134,6 +134,9 @@ void roce_requester_rewind(struct roce_qp *qp);
  */
 bool roce_requester_take_back(struct roce_qp *qp);
 
+/* Is the next request a WRITE that completes nothing at the peer? */
+bool roce_requester_has_write(const struct roce_qp *qp);
+
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now);
 
 /*

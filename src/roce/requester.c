@@ -413,6 +413,14 @@ bool roce_run_direct(struct roce_qp *qp)
 	return sq->next == sq->head;
 }
 
+bool roce_requester_has_write(const struct roce_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq->sq;
+
+	return qp->req.index != sq->head &&
+	       sq_wqe(sq, qp->req.index)->opcode == IBV_WR_RDMA_WRITE;
+}
+
 size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct send_wqe *w;

@@ -175,12 +175,20 @@ struct roce_mig_clear {
 	uint32_t psn;
 };
 
+/* When does an ACK leave that is due together with requests? A NAK leaves at once. */
+enum roce_ack_order {
+	ROCE_ACK_FIRST,
+	ROCE_ACK_BEHIND_WRITES,	/* that complete nothing at the peer */
+	ROCE_ACK_HELD,		/* not now */
+};
+
 struct roce_qp {
 	struct wq_qp *wq;
 	struct roce_ud *ud; /* NULL: another type */
 	struct roce_rd_atomic *rd_atomic;
 	uint32_t rd_atomic_slots;
 	bool flushed;     /* ERR was entered, and the queues were flushed */
+	uint8_t ack_order; /* enum roce_ack_order */
 	bool dying;       /* ERR, but a NAK and the answers before it must still be sent */
 	bool mig_refused; /* PATH_MIG_ERR was raised since the QP was armed */
 	struct roce_mig_clear mig_clear[2]; /* among answers, among requests */

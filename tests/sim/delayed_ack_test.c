@@ -24,7 +24,7 @@ static void ping(struct pair *p, bool reply)
 	world_kick(p->w, p->a);
 	world_run_until(p->w, p->w->now + REPLY_AFTER);
 	if (reply) {
-		roce_delayed_ack_posted(&p->b->delayed_ack, p->w->now);
+		roce_delayed_ack_posted(&p->b->delayed_ack, true, p->w->now);
 		world_kick(p->w, p->b);
 	}
 	world_run(p->w);

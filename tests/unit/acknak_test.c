@@ -168,6 +168,41 @@ static void start_with_pending_ack(void)
 	env_request(&e, ROCE_RC_SEND_ONLY, ENV_PSN, 8);
 }
 
+/* The opcodes of the packets that leave, of a WRITE and a SEND beside an ACK or NAK. */
+static void expect_order(enum roce_ack_order order, bool nak, const int *opcodes)
+{
+	start_with_pending_ack();
+	if (nak)
+		roce_nak_pend(&e.qp, roce_syndrome(ROCE_AETH_NAK, 0), ENV_PSN + 1);
+	env_post(&e, IBV_WR_RDMA_WRITE, 0, 300);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	e.qp.ack_order = order;
+	for (; *opcodes; opcodes++) {
+		assert_true(env_output(&e));
+		assert_int_equal(e.out.bth.opcode, *opcodes);
+	}
+	assert_false(env_output(&e));
+}
+
+static void where_an_ack_leaves_beside_requests(void **state)
+{
+	enum {
+		FIRST = ROCE_RC_WRITE_FIRST,
+		LAST = ROCE_RC_WRITE_LAST,
+		SEND = ROCE_RC_SEND_ONLY,
+		ACK = ROCE_RC_ACKNOWLEDGE,
+	};
+
+	expect_order(ROCE_ACK_FIRST, false, (const int[]){ ACK, FIRST, LAST, SEND, 0 });
+	expect_order(ROCE_ACK_BEHIND_WRITES, false, (const int[]){ FIRST, LAST, ACK, SEND, 0 });
+	expect_order(ROCE_ACK_HELD, false, (const int[]){ FIRST, LAST, SEND, 0 });
+	assert_true(roce_has_ack(&e.qp));
+	e.qp.ack_order = ROCE_ACK_FIRST;
+	env_expect_aeth(&e, 1, ENV_PSN, 1);
+	expect_order(ROCE_ACK_BEHIND_WRITES, true, (const int[]){ ACK, FIRST, LAST, SEND, 0 });
+	expect_order(ROCE_ACK_HELD, true, (const int[]){ ACK, FIRST, LAST, SEND, 0 });
+}
+
 static void an_ack_is_piggybacked_on_a_request(void **state)
 {
 	struct roce_piggyback_ack ack;
@@ -317,6 +352,7 @@ int main(void)
 		cmocka_unit_test(missing_credits_do_not_concern_writes),
 		cmocka_unit_test(stale_credits_are_ignored),
 		cmocka_unit_test(newest_acknowledgement_survives),
+		cmocka_unit_test(where_an_ack_leaves_beside_requests),
 		cmocka_unit_test(an_ack_is_piggybacked_on_a_request),
 		cmocka_unit_test(acks_sent_alone),
 		cmocka_unit_test(a_request_that_fails_leaves_the_ack),

@@ -45,14 +45,14 @@ static void one_event(struct roce_delayed_ack *h, char event, uint64_t *now)
 	switch (event) {
 	case 'a':
 		*now += TUNE_PINGPONG_REPLY_TIME;
-		roce_delayed_ack_posted(h, *now);
+		roce_delayed_ack_posted(h, false, *now);
 		break;
 	case 'l':
 		*now += TUNE_PINGPONG_REPLY_TIME + 1;
-		roce_delayed_ack_posted(h, *now);
+		roce_delayed_ack_posted(h, false, *now);
 		break;
 	case 'p':
-		roce_delayed_ack_posted(h, *now);
+		roce_delayed_ack_posted(h, false, *now);
 		break;
 	case 's':
 		*now += TUNE_PINGPONG_REPLY_TIME - 1;
@@ -101,6 +101,47 @@ static void an_ack_waits_for_a_poll_or_a_reply(void **state)
 	assert_true(roce_delayed_ack_time(false) == TUNE_PINGPONG_REPLY_TIME);
 }
 
+/* Returns in which posts of a reply the ACK stays behind, as a bit each. */
+static uint32_t reply(struct roce_delayed_ack *d, unsigned int posts, bool write, uint64_t *now)
+{
+	uint32_t held = 0;
+
+	*now += 10 * VRB_USEC;
+	roce_delayed_ack_requested(d, *now);
+	for (unsigned int i = 0; i < posts; i++) {
+		*now += VRB_USEC;
+		held |= roce_delayed_ack_posted(d, write, *now) << i;
+	}
+	return held;
+}
+
+/* Of a program that replies with as many WRITEs as before, and as usual. */
+static void the_ack_leaves_with_the_last_post_of_a_reply(void **state)
+{
+	struct roce_delayed_ack d = { 0 };
+	uint64_t now = 1;
+
+	for (int i = 0; i < TUNE_PINGPONG_REPLIES - 1; i++)
+		assert_int_equal(reply(&d, 3, true, &now), 0);
+	assert_int_equal(reply(&d, 3, true, &now), 3);
+	assert_int_equal(reply(&d, 3, false, &now), 0);
+	assert_int_equal(reply(&d, 5, true, &now), 3);	/* two more follow the ACK */
+	assert_int_equal(reply(&d, 5, true, &now), 0);
+	assert_int_equal(reply(&d, 5, true, &now), 15);
+	assert_int_equal(reply(&d, 4, true, &now), 15);	/* the next poll takes it */
+	assert_int_equal(reply(&d, 1, true, &now), 0);
+	assert_int_equal(reply(&d, 1, true, &now), 0);
+	assert_int_equal(reply(&d, 1, true, &now), 0);
+	assert_int_equal(reply(&d, 3, true, &now), 0);
+	now += TUNE_PINGPONG_REPLY_TIME;
+	assert_int_equal(reply(&d, 3, true, &now), 0);
+	assert_int_equal(reply(&d, 3, true, &now), 3);
+	roce_delayed_ack_requested(&d, now);
+	now += TUNE_PINGPONG_REPLY_TIME + 1;
+	assert_false(roce_delayed_ack_posted(&d, true, now));
+	assert_int_equal(reply(&d, 3, true, &now), 0);
+}
+
 static void few_small_requests_of_a_stream_coalesce(void **state)
 {
 	static const struct {
@@ -139,6 +180,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(replies_are_expected_and_forgotten),
 		cmocka_unit_test(an_ack_waits_for_a_poll_or_a_reply),
+		cmocka_unit_test(the_ack_leaves_with_the_last_post_of_a_reply),
 		cmocka_unit_test(few_small_requests_of_a_stream_coalesce),
 		cmocka_unit_test(what_waits_in_vain_stops_coalescing),
 	};

@@ -125,6 +125,7 @@ struct vrb_qp_post {
 	bool loops;			/* a post that polls afterwards: poll_loop.h */
 	bool uses_wire;			/* counted in vrb_wire_qps */
 	bool is_sender;			/* in `senders`; always while requests are outstanding */
+	bool holds_ack;			/* the ACK leaves with a later post */
 	struct roce_delayed_ack delayed_ack;
 	struct path_ref share;		/* the flows on the QP's path */
 	struct roce_coalescing coalescing;

@@ -123,12 +123,21 @@ static void mirror(struct vrb_qp *qp, const struct net_path *path, const uint8_t
 	vrb_mirror_packet(port, qp->now, path, packet, len, wire);
 }
 
+static enum roce_ack_order ack_order(const struct vrb_qp *qp)
+{
+	if (qp->post.holds_ack)
+		return ROCE_ACK_HELD;
+	return roce_delayed_ack_expects_reply(&qp->post.delayed_ack) ? ROCE_ACK_BEHIND_WRITES
+								     : ROCE_ACK_FIRST;
+}
+
 static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 {
 	bool datagrams = qp->wq.type == IBV_QPT_UD && vrb.local, watched = vrb_mirror_enabled(now);
 	const struct net_path *path;
 	size_t len;
 
+	roce_set_ack_order(&qp->roce, ack_order(qp));
 	if (!datagrams)
 		vrb_set_uses_wire(qp, expects_wire(qp));
 	if (qp->post.uses_wire && has_window(qp))
@@ -142,6 +151,7 @@ static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t
 		vrb_tx_batch_seal(b, qp, path, len, obeys_congestion(qp, path));
 		qp->peer.wire_at = now;
 	}
+	roce_set_ack_order(&qp->roce, ROCE_ACK_FIRST);
 	if (datagrams)
 		vrb_set_uses_wire(qp, expects_datagrams(qp, now));
 	if (roce_takes_room(&qp->roce))

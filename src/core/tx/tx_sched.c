@@ -90,7 +90,7 @@ static bool post_messages(struct vrb_qp *qp)
 	if (!all)
 		return false;
 	if (unlikely(qp->post.delayed_ack.requested))
-		roce_delayed_ack_posted(&qp->post.delayed_ack, clock_now());
+		roce_delayed_ack_posted(&qp->post.delayed_ack, false, clock_now());
 	if (!roce_in_flight(&qp->roce))
 		return true;
 	vrb_watch(qp);
@@ -103,6 +103,21 @@ bool vrb_post_at_once(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 	return vrb_peer_post_rdma(qp, wr);
 }
 
+/* Is the last request posted one that roce_delayed_ack_posted() means? */
+static bool posted_write(const struct vrb_qp *qp)
+{
+	const struct send_queue *sq = &qp->wq.sq;
+
+	return sq_wqe(sq, sq->head - 1)->opcode == IBV_WR_RDMA_WRITE;
+}
+
+/* Only a QP whose ACK is delayed is listed with a deadline. */
+static bool reply_goes_on(struct vrb_qp *qp, uint64_t now)
+{
+	return roce_delayed_ack_posted(&qp->post.delayed_ack, posted_write(qp), now) &&
+	       load_relaxed(&qp->sched.ack_delayed);
+}
+
 /* While coalescing, the deadline is already set, so skip reading the clock for each request. */
 void vrb_doorbell(struct vrb_qp *qp)
 {
@@ -112,12 +127,15 @@ void vrb_doorbell(struct vrb_qp *qp)
 	if (likely(post_messages(qp)))
 		return;
 	if (qp->post.coalesces && !qp->post.delayed_ack.requested && qp->wq.state == IBV_QPS_RTS &&
-	    has_room(qp))
+	    has_room(qp)) {
+		roce_delayed_ack_posted(&qp->post.delayed_ack, false, 0);
 		return;
+	}
 	now = clock_now();
-	roce_delayed_ack_posted(&qp->post.delayed_ack, now);
+	qp->post.holds_ack = reply_goes_on(qp, now);
 	if (!may_coalesce(qp, now) || !(qp->post.coalesces || coalesce(qp, now)))
 		vrb_transmit(qp, now);
+	qp->post.holds_ack = false;
 }
 
 unsigned int vrb_delayed_acks;
