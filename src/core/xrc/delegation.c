@@ -26,6 +26,7 @@
 #include "core/xrc/msg.h"
 #include "host/host.h"
 #include "roce/opcode.h"
+#include "roce/psn.h"
 #include "run/log.h"
 #include "util/compiler.h"
 #include "util/tuning.h"
@@ -62,6 +63,7 @@ struct vrb_delegation {
 	struct xrc_peer to;	/* slot HOST_NO_SLOT: the state is here */
 	uint32_t epoch;
 	uint32_t sent, done;
+	uint32_t begun;		/* PSN of the last request that began a message there */
 	/* READ or atomic responses of the last answer are outstanding */
 	bool responses_pending;
 	struct list parked;
@@ -84,6 +86,17 @@ enum verdict {
 static bool is_away(const struct vrb_delegation *l)
 {
 	return l->to.slot != HOST_NO_SLOT;
+}
+
+/* A repetition of what has begun begins nothing. */
+static bool begins(const struct vrb_qp *qp, uint8_t opcode, uint32_t psn)
+{
+	const struct vrb_delegation *l = qp->xrc.delegation;
+
+	if (!roce_starts(roce_opcode_info(opcode)))
+		return false;
+	return l && is_away(l) ? psn_before(l->begun, psn) :
+				 !psn_before(psn, roce_expected_psn(&qp->roce));
 }
 
 static bool is_unanswered(const struct vrb_delegation *l)
@@ -279,6 +292,7 @@ static int delegate(struct vrb_qp *qp, int slot, uint64_t now)
 	l->to.stalled = l->n_parked;	/* one waits already: only look for room */
 	l->epoch++;
 	l->sent = l->done = 0;
+	l->begun = psn_prev(roce_expected_psn(&qp->roce));
 	head = head_of(qp, XRC_DELEGATE);
 	err = xrc_send(&l->to, &head, &config, sizeof(config), l->state,
 		       roce_snapshot_take(&qp->roce, l->state), NULL, 0);
@@ -312,6 +326,8 @@ static enum verdict pass_on(struct vrb_qp *qp, const struct rx_decoded *raw)
 	if (xrc_send(&l->to, &head, &body, len, NULL, 0, raw->data, raw->len))
 		return WAIT;
 	l->sent++;
+	if (begins(qp, raw->pkt->bth.opcode, raw->pkt->bth.psn))
+		l->begun = raw->pkt->bth.psn;
 	return TAKEN;
 }
 
@@ -373,6 +389,17 @@ static bool is_parked(const struct vrb_delegation *l, const struct rx_decoded *r
 	return false;
 }
 
+/* The first of the parked requests with later PSNs, or the list's end. */
+static struct list *later_parked(struct vrb_delegation *l, uint32_t psn)
+{
+	struct list *at = &l->parked;
+
+	while (at->prev != &l->parked &&
+	       psn_before(psn, list_entry(at->prev, struct parked, node)->psn))
+		at = at->prev;
+	return at;
+}
+
 static void park(struct vrb_delegation *l, const struct rx_decoded *raw)
 {
 	const struct wq_pull *pull = raw->pkt->pull;
@@ -397,7 +424,7 @@ static void park(struct vrb_delegation *l, const struct rx_decoded *raw)
 	}
 	p->len = raw->len;
 	memcpy(p->data, raw->data, raw->len);
-	list_add_tail(&l->parked, &p->node);
+	list_add_tail(later_parked(l, p->psn), &p->node);
 	l->n_parked++;
 }
 
@@ -415,10 +442,26 @@ static void forget_parked(struct vrb_delegation *l)
 }
 
 /* While the home moves, no message begins. */
-static bool waits_for_home(const struct vrb_qp *qp, uint8_t opcode)
+static bool waits_for_home(const struct vrb_qp *qp, uint8_t opcode, uint32_t psn)
 {
 	return qp->xrc.migrating > VRB_HOME_LEAVES ||
-	       (qp->xrc.migrating && roce_starts(roce_opcode_info(opcode)));
+	       (qp->xrc.migrating && begins(qp, opcode, psn));
+}
+
+/*
+ * Must the request wait for those that are parked? Not the rest of the message in progress, lost
+ * before, if they wait for its end.
+ */
+static bool is_behind_parked(const struct vrb_qp *qp, const struct rx_decoded *raw)
+{
+	const struct vrb_delegation *l = qp->xrc.delegation;
+	const struct parked *first;
+
+	if (!l->n_parked)
+		return false;
+	first = list_entry(l->parked.next, struct parked, node);
+	return !waits_for_home(qp, first->opcode, first->psn) ||
+	       !psn_before(raw->pkt->bth.psn, first->psn);
 }
 
 /* Routes parked requests until one must wait again, or the QP receives none any more. */
@@ -432,7 +475,7 @@ static void resume(struct vrb_qp *qp, struct vrb_rx_queue *r, uint64_t now)
 		struct rx_decoded raw = { &pkt, p->data, p->len };
 		enum verdict v = TAKEN;
 
-		if (waits_for_home(qp, p->opcode))
+		if (waits_for_home(qp, p->opcode, p->psn))
 			return;
 		if (roce_decode(&pkt, p->data, p->len) == ROCE_DECODED) {
 			pkt.path = p->path;
@@ -511,7 +554,7 @@ bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 
 	if (!qp->config.domain->has_inode)
 		return false;
-	if (waits_for_home(qp, raw->pkt->bth.opcode)) {
+	if (waits_for_home(qp, raw->pkt->bth.opcode, raw->pkt->bth.psn)) {
 		keep_for_home(qp, raw);
 		return true;
 	}
@@ -529,7 +572,7 @@ bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 	/* The process that the parked requests wait for may have died. */
 	if (l->n_parked)
 		resume(qp, r, now);
-	v = l->n_parked ? WAIT : route(qp, raw, now);
+	v = is_behind_parked(qp, raw) ? WAIT : route(qp, raw, now);
 	if (v == WAIT)
 		park(l, raw);
 	publish_waits(qp);
