@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Calls that fail with nothing but an errno value log the reason at VERBENA_LOG=info. */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -130,6 +131,80 @@ static void refused_region(void)
 	expect_logged(" are not mapped, or not with the rights of access 0x1");
 }
 
+/* Objects in use: the line says what uses them, and how many. */
+static void refused_in_use(void)
+{
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(w.ctx);
+	struct ibv_cq *notified = ibv_create_cq(w.ctx, 1, NULL, channel, 0);
+	struct ibv_xrcd_init_attr domain = { .comp_mask = IBV_XRCD_INIT_ATTR_FD |
+							  IBV_XRCD_INIT_ATTR_OFLAGS,
+					     .fd = -1, .oflags = O_CREAT };
+	struct ibv_xrcd *xrcd = ibv_open_xrcd(w.ctx, &domain);
+	struct ibv_srq_init_attr_ex xrc = {
+		.attr = { .max_wr = 1, .max_sge = 1 }, .srq_type = IBV_SRQT_XRC, .xrcd = xrcd,
+		.cq = cq, .pd = w.pd, .comp_mask = IBV_SRQ_INIT_ATTR_TYPE | IBV_SRQ_INIT_ATTR_XRCD |
+						   IBV_SRQ_INIT_ATTR_CQ | IBV_SRQ_INIT_ATTR_PD,
+	};
+	struct ibv_srq *xrc_srq = ibv_create_srq_ex(w.ctx, &xrc);
+	struct ibv_srq_init_attr init = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct ibv_srq *srq = ibv_create_srq(w.pd, &init);
+	struct ibv_pd *pd = ibv_alloc_pd(w.ctx);
+	struct ibv_mw *mw[] = { ibv_alloc_mw(pd, IBV_MW_TYPE_1), ibv_alloc_mw(pd, IBV_MW_TYPE_1) };
+	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, cq, srq),
+		      *b = world_qp(&w, IBV_QPT_RC, cq, srq);
+
+	CHECK_EQ(ibv_dealloc_pd(pd), EBUSY);
+	expect_logged("ibv_dealloc_pd: still used by 2 (regions, windows, ");
+	CHECK_EQ(ibv_destroy_srq(srq), EBUSY);
+	expect_logged("ibv_destroy_srq: still used by 2 (QPs");
+	CHECK_EQ(ibv_destroy_cq(cq), EBUSY);
+	expect_logged("ibv_destroy_cq: still used by 5 (send and receive queues of QPs, SRQs)");
+	CHECK_EQ(ibv_destroy_comp_channel(channel), EBUSY);
+	expect_logged("ibv_destroy_comp_channel: still used by 1 (CQs)");
+	CHECK_EQ(ibv_close_xrcd(xrcd), EBUSY);
+	expect_logged("ibv_close_xrcd: still used by 1 (XRC QPs, SRQs)");
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_dealloc_mw(mw[0]), 0);
+	CHECK_EQ(ibv_dealloc_mw(mw[1]), 0);
+	CHECK_EQ(ibv_dealloc_pd(pd), 0);
+	CHECK_EQ(ibv_destroy_srq(srq), 0);
+	CHECK_EQ(ibv_destroy_srq(xrc_srq), 0);
+	CHECK_EQ(ibv_close_xrcd(xrcd), 0);
+	CHECK_EQ(ibv_destroy_cq(notified), 0);
+	CHECK_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
+/* The same of a region with a window, and of a QP in a multicast group. */
+static void refused_bound_and_attached(void)
+{
+	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *b = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *ud = world_qp(&w, IBV_QPT_UD, cq, NULL);
+	struct buffer m = world_buffer(&w, 64, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND);
+	struct ibv_mw *mw = ibv_alloc_mw(w.pd, IBV_MW_TYPE_1);
+	struct ibv_mw_bind bind = { .send_flags = IBV_SEND_SIGNALED,
+				    .bind_info = { m.mr, (uintptr_t)m.data, 64,
+						   IBV_ACCESS_REMOTE_READ } };
+	union ibv_gid group = { .raw = { 0xff, 0x12, [15] = 9 } };
+
+	world_connect(&w, a, b);
+	CHECK_EQ(ibv_bind_mw(a, mw, &bind), 0);
+	world_expect(cq, 0, IBV_WC_SUCCESS);
+	CHECK_EQ(ibv_dereg_mr(m.mr), EBUSY);
+	expect_logged("ibv_dereg_mr: still used by 1 (bound windows)");
+	world_move(&w, ud, IBV_QPS_INIT, 0);
+	CHECK_EQ(ibv_attach_mcast(ud, &group, 0xc000), 0);
+	CHECK_EQ(ibv_destroy_qp(ud), EBUSY);
+	expect_logged("ibv_destroy_qp: still used by 1 (multicast groups, flows)");
+	CHECK_EQ(ibv_detach_mcast(ud, &group, 0xc000), 0);
+	CHECK_EQ(ibv_destroy_qp(ud), 0);
+	CHECK_EQ(ibv_dealloc_mw(mw), 0);
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	world_free(&m);
+}
+
 int main(void)
 {
 	int fd = mkstemp(log_path);
@@ -148,6 +223,8 @@ int main(void)
 	refused_qp();
 	refused_cq();
 	refused_region();
+	refused_in_use();
+	refused_bound_and_attached();
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	world_close(&w);
 	unlink(log_path);

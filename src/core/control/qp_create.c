@@ -9,6 +9,7 @@
 #include <stdlib.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "core/base/ring.h"
 #include "core/base/state.h"
 #include "core/control/qp_init.h"
@@ -483,21 +484,23 @@ void vrb_qp_teardown(struct vrb_qp *qp)
 		vrb_context_give(ctx, &ctx->n_qp);
 }
 
-/* Is the QP attached to multicast groups or named by flows? */
-static bool in_use(struct vrb_qp *qp)
+/* The multicast groups that the QP is attached to, and the flows that name it. */
+static unsigned int in_use(struct vrb_qp *qp)
 {
-	bool used;
+	unsigned int n;
 
 	lock_acquire(&vrb.poll_lock);
-	used = qp->dispatch.groups || qp->dispatch.flows;
+	n = qp->dispatch.groups + qp->dispatch.flows;
 	lock_release(&vrb.poll_lock);
-	return used;
+	return n;
 }
 
 int vrb_qp_destroy(struct vrb_qp *qp)
 {
-	if (in_use(qp))
-		return EBUSY;
+	unsigned int users = in_use(qp);
+
+	if (users)
+		return vrb_in_use("ibv_destroy_qp", users, "multicast groups, flows");
 	vrb_live_del(&qp->live);
 	vrb_qp_teardown(qp);
 	return 0;

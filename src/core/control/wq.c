@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "core/base/live_objects.h"
 #include "core/control/qp_create.h"
 #include "core/control/qp_modify.h"
@@ -193,10 +194,11 @@ int vrb_wq_modify(struct vrb_wq *wq, const struct ibv_wq_attr *attr)
 
 int vrb_wq_destroy(struct vrb_wq *wq)
 {
+	uint32_t users = load_acquire(&wq->users); /* pairs with vrb_rwq_table_destroy() */
 	int err;
 
-	if (load_acquire(&wq->users)) /* pairs with vrb_rwq_table_destroy() */
-		return EBUSY;
+	if (users)
+		return vrb_in_use("ibv_destroy_wq", users, "entries of indirection tables");
 	err = vrb_qp_destroy(wq->qp);
 	if (err)
 		return err;

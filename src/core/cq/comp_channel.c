@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "core/base/tap.h"
 #include "core/cq/async_event.h"
 #include "core/cq/cq.h"
@@ -43,7 +44,7 @@ int vrb_channel_destroy(struct vrb_channel *channel)
 	users = channel->ibv.refcnt;
 	pthread_mutex_unlock(&ctx->lock);
 	if (users)
-		return EBUSY;
+		return vrb_in_use("ibv_destroy_comp_channel", (uint32_t)users, "CQs");
 	vrb_live_del(&channel->live);
 	vrb_context_give(ctx, &ctx->n_channel);
 	vrb_event_queue_destroy(&channel->queue);

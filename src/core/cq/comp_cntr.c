@@ -6,6 +6,7 @@
 #include <stdlib.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "util/atomic.h"
 #include "wq/wqe.h"
 
@@ -65,8 +66,10 @@ int vrb_cntr_create(struct vrb_context *ctx, const struct ibv_comp_cntr_init_att
 
 int vrb_cntr_destroy(struct vrb_cntr *c)
 {
-	if (load_acquire(&c->users))	/* pairs with vrb_cntr_release() */
-		return EBUSY;
+	uint32_t users = load_acquire(&c->users);	/* pairs with vrb_cntr_release() */
+
+	if (users)
+		return vrb_in_use("ibv_destroy_comp_cntr", users, "operations of QPs");
 	vrb_context_give(c->ctx, &c->ctx->n_cntr);
 	free(c);
 	return 0;

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "core/base/limits.h"
 #include "core/base/object_timer.h"
 #include "core/base/ring.h"
@@ -199,8 +200,11 @@ static void wait_for_rounds(struct vrb_cq *cq)
 
 int vrb_cq_destroy(struct vrb_cq *cq)
 {
-	if (load_acquire(&cq->users))	/* pairs with fetch_sub in vrb_qp_destroy() */
-		return EBUSY;
+	/* Pairs with fetch_sub in vrb_qp_destroy(). */
+	uint32_t users = load_acquire(&cq->users);
+
+	if (users)
+		return vrb_in_use("ibv_destroy_cq", users, "send and receive queues of QPs, SRQs");
 	wait_for_rounds(cq);
 	delist(cq);
 	vrb_timer_remove(&cq->timer);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "core/base/state.h"
 #include "util/atomic.h"
 #include "util/file_room.h"
@@ -207,10 +208,13 @@ int vrb_dm_export(struct vrb_dm *dm, int *fd)
 
 int vrb_dm_free(struct vrb_dm *dm)
 {
+	uint32_t regions;
+
 	if (dm->memory->freed)
 		return EINVAL;
-	if (load_acquire(&dm->memory->regions))
-		return EBUSY;
+	regions = load_acquire(&dm->memory->regions);
+	if (regions)
+		return vrb_in_use("ibv_free_dm", regions, "regions");
 	dm->memory->freed = true;
 	handle_close(dm);
 	return 0;

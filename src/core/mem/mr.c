@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "core/mem/dm.h"
 #include "core/mem/key_table.h"
 #include "core/mem/pd.h"
@@ -302,20 +303,23 @@ static struct mr_entry *entry_of(const struct vrb_mr *mr)
 }
 
 /* Ends all access. EBUSY while windows are bound to the region. */
-static int retract(const struct vrb_mr *mr, struct mr_entry *e, const struct vrb_mr_waits *waits)
+static int retract(const char *call, const struct vrb_mr *mr, struct mr_entry *e,
+		   const struct vrb_mr_waits *waits)
 {
 	struct vrb_pd *pd = mr_entry_holds(mr->index)->pd;
+	uint32_t windows = load_acquire(&e->windows);
 
-	if (load_acquire(&e->windows))
-		return EBUSY;
+	if (windows)
+		return vrb_in_use(call, windows, "bound windows");
 	waits->requests(pd, e->lkey);
 	mr_entry_retract(e);
 	waits->copies(pd);
 	/* A concurrent bind may have raised the count. Pairs with bind_entry(). */
-	if (!load_acquire(&e->windows))
+	windows = load_acquire(&e->windows);
+	if (!windows)
 		return 0;
 	mr_entry_publish(e);
-	return EBUSY;
+	return vrb_in_use(call, windows, "bound windows");
 }
 
 int vrb_mr_dereg(struct vrb_mr *mr, const struct vrb_mr_waits *waits)
@@ -327,7 +331,7 @@ int vrb_mr_dereg(struct vrb_mr *mr, const struct vrb_mr_waits *waits)
 	if (!e)
 		return EINVAL;
 	mr_entry_put(e);
-	err = retract(mr, e, waits);
+	err = retract("ibv_dereg_mr", mr, e, waits);
 	if (err)
 		return err;
 	held = *mr_entry_holds(mr->index);
@@ -368,7 +372,7 @@ int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, si
 	mr_entry_put(e);
 	err = check_region(r.addr, r.length, r.va, r.access, &r.shared);
 	if (!err)
-		err = retract(mr, e, waits);
+		err = retract("ibv_rereg_mr", mr, e, waits);
 	if (err)
 		return err;
 	if (!pd)

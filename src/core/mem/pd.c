@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "core/base/state.h"
 #include "util/atomic.h"
 
@@ -221,8 +222,11 @@ int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_
 
 int vrb_pd_dealloc(struct vrb_pd *pd)
 {
-	if (load_acquire(&pd->state->users))
-		return EBUSY;
+	uint32_t users = load_acquire(&pd->state->users);
+
+	if (users)
+		return vrb_in_use("ibv_dealloc_pd", users, "regions, windows, QPs, SRQs, address "
+				  "handles, parent domains, CQs");
 	pd->state->dead = true;
 	if (pd->parent)
 		vrb_pd_put(pd->parent);
@@ -351,8 +355,10 @@ int vrb_td_dealloc(struct vrb_td *td)
 {
 	struct vrb_context *ctx = to_vrb_context(td->ibv.context);
 
-	if (load_acquire(&td->users))
-		return EBUSY;
+	uint32_t users = load_acquire(&td->users);
+
+	if (users)
+		return vrb_in_use("ibv_dealloc_td", users, "parent domains");
 	vrb_context_give(ctx, &ctx->n_td);
 	free(td);
 	return 0;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "core/base/ring.h"
 #include "core/base/state.h"
 #include "core/base/tap.h"
@@ -172,6 +173,12 @@ give_count:
 	return ret;
 }
 
+static int in_use(const struct vrb_srq *srq)
+{
+	return vrb_in_use("ibv_destroy_srq", load_acquire(&srq->users),
+			  "QPs, or messages of XRC QPs");
+}
+
 int vrb_srq_destroy(struct vrb_srq *srq)
 {
 	/* After its removal from the domain, an XRC SRQ cannot gain new references. */
@@ -179,10 +186,10 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 		/* The reference may belong to a remote responder whose home has died. */
 		vrb.xrc->reap();
 		if (!vrb_xrcd_del_srq(srq->xrcd, srq))
-			return EBUSY;
+			return in_use(srq);
 	}
 	if (load_acquire(&srq->users))	/* pairs with fetch_sub in vrb_qp_destroy */
-		return EBUSY;
+		return in_use(srq);
 	vrb_live_del(&srq->live);
 	if (srq->cq)
 		vrb_cq_unlink_srq(srq->cq, srq);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
 #include "core/base/xrc_ops.h"
@@ -194,8 +195,10 @@ void vrb_xrcd_forget_all(void)
 
 int vrb_xrcd_close(struct vrb_xrcd *x)
 {
-	if (load_acquire(&x->users))	/* pairs with vrb_xrcd_put */
-		return EBUSY;
+	uint32_t users = load_acquire(&x->users);	/* pairs with vrb_xrcd_put */
+
+	if (users)
+		return vrb_in_use("ibv_close_xrcd", users, "XRC QPs, SRQs");
 	put_domain(x->domain);
 	vrb_context_give(x->ctx, &x->ctx->n_xrcd);
 	free(x);

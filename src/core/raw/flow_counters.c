@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "util/atomic.h"
 
 enum {
@@ -47,7 +48,7 @@ int vrb_flow_count_destroy(struct vrb_flow_count *c)
 	flows = c->flows;
 	pthread_mutex_unlock(&ctx->lock);
 	if (flows)
-		return EBUSY;
+		return vrb_in_use("ibv_destroy_counters", flows, "flows");
 	vrb_context_give(ctx, &ctx->n_flow_count);
 	free(c->points);
 	free(c);

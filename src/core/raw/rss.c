@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "core/base/context.h"
+#include "core/base/in_use.h"
 #include "util/atomic.h"
 
 enum { MAX_LOG_TABLE = 9 };
@@ -53,8 +54,10 @@ int vrb_rwq_table_create(struct vrb_context *ctx, const struct ibv_rwq_ind_table
 
 int vrb_rwq_table_destroy(struct vrb_rwq_table *t)
 {
-	if (load_acquire(&t->users)) /* pairs with vrb_rss_destroy() */
-		return EBUSY;
+	uint32_t users = load_acquire(&t->users); /* pairs with vrb_rss_destroy() */
+
+	if (users)
+		return vrb_in_use("ibv_destroy_rwq_ind_table", users, "QPs");
 	for (uint32_t i = 0; i <= t->mask; i++)
 		fetch_sub_release(&t->wq[i]->users, 1);
 	vrb_context_give(t->ctx, &t->ctx->n_rwq_table);
