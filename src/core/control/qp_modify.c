@@ -181,7 +181,8 @@ static int prepare_paths(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mas
 
 /*
  * Responder resources get memory with the first request (vrb_qp_rd_make()), except that an XRC QP
- * can take over those of another process: it cannot have more while its responder runs.
+ * can take over those of another process: it cannot have more while its responder runs, and keeps
+ * those that it has.
  */
 static int prepare_rd_atomic(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask,
 			     struct change *c)
@@ -202,6 +203,15 @@ static int prepare_rd_atomic(struct vrb_qp *qp, const struct ibv_qp_attr *a, int
 		return 0;
 	c->rd_atomic = calloc(c->slots, sizeof(*c->rd_atomic));
 	return c->rd_atomic ? 0 : refuse(c, ENOMEM, "out of memory");
+}
+
+/* So many of them are used: an XRC QP that runs accepts as many requests as before. */
+static uint8_t rd_atomic_in_use(const struct vrb_qp *qp, const struct ibv_qp_attr *a,
+				const struct change *c)
+{
+	if (qp->ibv.qp_type != IBV_QPT_XRC_RECV || c->next <= IBV_QPS_RTR)
+		return a->max_dest_rd_atomic;
+	return max(a->max_dest_rd_atomic, qp->wq.max_dest_rd_atomic);
 }
 
 static int guard(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, struct change *c)
@@ -301,7 +311,7 @@ static void store_wq(struct vrb_qp *qp, int mask, const struct change *c)
 	wq->rq_psn = a->rq_psn;
 	wq->sq_psn = a->sq_psn;
 	wq->max_rd_atomic = a->max_rd_atomic;
-	wq->max_dest_rd_atomic = a->max_dest_rd_atomic;
+	wq->max_dest_rd_atomic = rd_atomic_in_use(qp, a, c);
 	wq->min_rnr_timer = a->min_rnr_timer;
 	wq->timeout = a->timeout;
 	wq->retry_cnt = a->retry_cnt;
