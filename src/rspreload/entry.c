@@ -43,18 +43,43 @@ static int open_null(int flags)
 	return number;
 }
 
+bool entry_reserve(struct entry_place *p, bool cloexec)
+{
+	p->e = calloc(1, sizeof(*p->e));
+	p->number = p->e ? open_null(cloexec ? O_CLOEXEC : 0) : -1;
+	if (p->number >= 0 && p->number < NUMBERS)
+		return true;
+	if (p->number >= 0)
+		errno = EMFILE;
+	entry_unreserve(p);
+	return false;
+}
+
+void entry_fill(const struct entry_place *p, enum entry_kind kind, int fd)
+{
+	*p->e = (struct entry){ .kind = kind, .fd = fd };
+	entry_share(p->e, p->number);
+}
+
+void entry_unreserve(void *place)
+{
+	const struct entry_place *p = place;
+	int error = errno;
+
+	free(p->e);
+	if (p->number >= 0)
+		real()->close(p->number);
+	errno = error;
+}
+
 int entry_make(enum entry_kind kind, int fd, bool cloexec)
 {
-	struct entry *e = calloc(1, sizeof(*e));
-	int number = e ? open_null(cloexec ? O_CLOEXEC : 0) : -1;
+	struct entry_place p;
 
-	if (e)
-		*e = (struct entry){ .kind = kind, .fd = fd };
-	if (number >= 0)
-		number = entry_share(e, number);
-	if (number < 0)
-		free(e);
-	return number;
+	if (!entry_reserve(&p, cloexec))
+		return -1;
+	entry_fill(&p, kind, fd);
+	return p.number;
 }
 
 struct entry *entry_adopt(int number, int domain)

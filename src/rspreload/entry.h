@@ -43,6 +43,18 @@ int entry_fd(int number);
 /* Returns a number for the descriptor, which the entry then owns; -1 with errno. */
 int entry_make(enum entry_kind kind, int fd, bool cloexec);
 
+/*
+ * A number, and an entry that stands for nothing yet: entry_fill() ends that, or entry_unreserve().
+ * False with errno: there is none.
+ */
+struct entry_place {
+	struct entry *e;
+	int number;
+};
+bool entry_reserve(struct entry_place *p, bool cloexec);
+void entry_fill(const struct entry_place *p, enum entry_kind kind, int fd);
+void entry_unreserve(void *place);
+
 /* Returns a deferred entry for a stream socket of the system; NULL with errno. */
 struct entry *entry_adopt(int number, int domain);
 

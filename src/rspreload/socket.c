@@ -86,25 +86,26 @@ PRELOAD_EXPORT int listen(int number, int backlog)
 	return fd < 0 ? real()->listen(number, backlog) : rlisten(fd, backlog);
 }
 
+/* As the system's, it takes a number first: without one, the connection waits for the next call. */
 static int accept_on(const struct entry *e, struct sockaddr *addr, socklen_t *len, int flags)
 {
 	/* Another thread may close it concurrently. */
-	int domain = e->domain, type = e->type, fd = raccept(e->fd, addr, len), number;
-	struct entry *made;
+	int domain = e->domain, type = e->type, listener = e->fd, fd;
+	struct entry_place made;
 
+	if (!entry_reserve(&made, flags & SOCK_CLOEXEC))
+		return -1;
+	pthread_cleanup_push(entry_unreserve, &made);
+	fd = raccept(listener, addr, len);
+	pthread_cleanup_pop(fd < 0);
 	if (fd < 0)
 		return -1;
 	/* accept() does not inherit flags, raccept() does. */
 	rfcntl(fd, F_SETFL, flags & SOCK_NONBLOCK ? O_NONBLOCK : 0);
-	number = entry_make(ENTRY_SOCKET, fd, flags & SOCK_CLOEXEC);
-	if (number < 0) {
-		rclose(fd);
-		return -1;
-	}
-	made = entry_find(number);
-	made->domain = domain;
-	made->type = type;
-	return number;
+	entry_fill(&made, ENTRY_SOCKET, fd);
+	made.e->domain = domain;
+	made.e->type = type;
+	return made.number;
 }
 
 static int accept_deferred(const struct entry *e, int number, struct sockaddr *addr, socklen_t *len,

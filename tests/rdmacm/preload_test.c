@@ -296,6 +296,34 @@ static void a_cancelled_thread_keeps_nothing(int listener, struct sockaddr_in *a
 	CHECK_EQ(close(from), 0);
 }
 
+/* A connection stays in the backlog while the process has no number for it. */
+static void accepts_once_there_is_a_number(int listener, struct sockaddr_in *a)
+{
+	int from = socket(AF_INET, SOCK_STREAM, 0), free_number, to;
+	struct pollfd p = { .fd = listener, .events = POLLIN };
+	struct rlimit all, none;
+	char c;
+
+	CHECK_EQ(connect(from, (struct sockaddr *)a, sizeof(*a)), 0);
+	CHECK_EQ(poll(&p, 1, LIMIT_S * 1000), 1);
+	free_number = (int)syscall(SYS_dup, from);
+	CHECK(free_number >= 0);
+	CHECK_EQ(syscall(SYS_close, free_number), 0);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &all), 0);
+	none = (struct rlimit){ (rlim_t)free_number, all.rlim_max };
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	to = accept(listener, NULL, NULL);
+	CHECK(to < 0 && errno == EMFILE);
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &all), 0);
+	CHECK_EQ(poll(&p, 1, 0), 1);
+	to = accept(listener, NULL, NULL);
+	CHECK_EQ(to, free_number);
+	CHECK_EQ(write(from, "a", 1), 1);
+	CHECK_EQ(read(to, &c, 1), 1);
+	CHECK_EQ(close(from), 0);
+	CHECK_EQ(close(to), 0);
+}
+
 /* What cannot go to an rsocket is not lost. */
 static void splices_nothing(int to)
 {
@@ -409,6 +437,7 @@ static void over_rsockets(void)
 	interfaces(to);
 	splices_nothing(to);
 	a_cancelled_thread_keeps_nothing(listener, &a);
+	accepts_once_there_is_a_number(listener, &a);
 	CHECK_EQ(accept4(listener, NULL, NULL, O_APPEND), -1);
 	CHECK_EQ(errno, EINVAL);
 	closes_by_number(from, to);
