@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <pthread.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,6 +33,21 @@ bool deferred_wanted(int domain, int type)
 }
 
 /* ---- Both sides ---- */
+
+/* In this thread; librdmacm's own calls come by here, too. */
+static __thread bool settling;
+/* Can the program cancel it? While it converts, only in what waits for the other side. */
+static __thread int cancellable;
+
+static int await(int (*wait)(struct pollfd *, nfds_t, int), struct pollfd *p, nfds_t n, int ms)
+{
+	int ready, old;
+
+	pthread_setcancelstate(cancellable, &old);
+	ready = wait(p, n, ms);
+	pthread_setcancelstate(old, NULL);
+	return ready;
+}
 
 static void copy_option(int number, int fd, int level, int name)
 {
@@ -89,7 +105,7 @@ static bool gone(int number, int ms)
 {
 	struct pollfd p = { .fd = number, .events = POLLRDHUP };
 
-	return real()->poll(&p, 1, ms) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
+	return await(real()->poll, &p, 1, ms) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
 /* ---- The side that accepted ---- */
@@ -118,22 +134,30 @@ static bool requested(int listener)
 	return !rgetsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &len) && info.tcpi_unacked;
 }
 
+static void close_listener(void *listener)
+{
+	rclose(*(int *)listener);
+}
+
 /*
  * The connecting side closes TCP at once, perhaps before the listener has the connection, but not
- * before its request was answered: without one, it has gone.
+ * before its request was answered: without one, it has gone. Closes the listener.
  */
 static int accept_from(int listener, int number)
 {
 	struct pollfd p[2] = { { .fd = listener, .events = POLLIN },
 			       { .fd = number, .events = POLLRDHUP } };
-	int ready;
+	int ready, fd;
 
+	pthread_cleanup_push(close_listener, &listener);
 	do
-		ready = rpoll(p, 2, -1);
+		ready = await(rpoll, p, 2, -1);
 	while (ready < 0 && errno == EINTR);
 	if (ready > 0 && !p[0].revents)
-		ready = requested(listener) ? rpoll(p, 1, GRACE_MS) : 0;
-	return ready > 0 && p[0].revents ? raccept(listener, NULL, NULL) : -1;
+		ready = requested(listener) ? await(rpoll, p, 1, GRACE_MS) : 0;
+	fd = ready > 0 && p[0].revents ? raccept(listener, NULL, NULL) : -1;
+	pthread_cleanup_pop(1);
+	return fd;
 }
 
 static int settle_accepted(int number)
@@ -141,7 +165,7 @@ static int settle_accepted(int number)
 	static const uint8_t greeting[GREETING];
 	struct sockaddr_storage addr;
 	socklen_t len = sizeof(addr);
-	int listener, fd = -1;
+	int listener;
 
 	if (real()->getsockname(number, (struct sockaddr *)&addr, &len))
 		return -1;
@@ -150,9 +174,9 @@ static int settle_accepted(int number)
 	if (listener < 0)
 		return -1;
 	if (real()->send(number, greeting, GREETING, MSG_NOSIGNAL) == GREETING)
-		fd = accept_from(listener, number);
+		return accept_from(listener, number);
 	rclose(listener);
-	return fd;
+	return -1;
 }
 
 /* ---- The side that connects ---- */
@@ -167,7 +191,7 @@ static bool hear_greeting(int number)
 	for (;;) {
 		struct pollfd p = { .fd = number, .events = POLLIN };
 
-		if (real()->poll(&p, 1, -1) < 0) {
+		if (await(real()->poll, &p, 1, -1) < 0) {
 			if (errno == EINTR)
 				continue;
 			return false;
@@ -204,21 +228,34 @@ static int settle_connected(int number)
 
 /* ---- Data ---- */
 
-/* In this thread; librdmacm's own calls come by here, too. */
-static __thread bool settling;
-
 /* A socket that cannot become an rsocket stays TCP; conversion is not tried again. */
 static void settle(struct entry *e, int number)
 {
-	int fd;
+	int fd = e->side == SIDE_ACCEPTED ? settle_accepted(number) : settle_connected(number);
 
-	settling = true;
-	fd = e->side == SIDE_ACCEPTED ? settle_accepted(number) : settle_connected(number);
-	settling = false;
 	if (fd >= 0)
 		become(e, number, fd);
 	else
 		e->side = SIDE_NONE;
+}
+
+static void end_turn(void *turn)
+{
+	settling = false;
+	pthread_mutex_unlock(turn);
+}
+
+/* A thread that is cancelled leaves the conversion to the next. */
+static void take_turn(struct entry *e, int number)
+{
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
+	pthread_mutex_lock(&e->turn);
+	pthread_cleanup_push(end_turn, &e->turn);
+	settling = true;
+	if (e->kind == ENTRY_DEFERRED && e->side != SIDE_NONE)
+		settle(e, number);
+	pthread_cleanup_pop(1);
+	pthread_setcancelstate(cancellable, NULL);
 }
 
 int deferred_fd(int number)
@@ -229,10 +266,7 @@ int deferred_fd(int number)
 	if (!e)
 		return -1;
 	if (!settling && e->kind == ENTRY_DEFERRED && e->side != SIDE_NONE) {
-		pthread_mutex_lock(&e->turn);
-		if (e->kind == ENTRY_DEFERRED && e->side != SIDE_NONE)
-			settle(e, number);
-		pthread_mutex_unlock(&e->turn);
+		take_turn(e, number);
 		errno = error;
 	}
 	return e->fd;

@@ -471,6 +471,30 @@ static void clients_that_vanish(void)
 	CHECK_EQ(close(listener), 0);
 }
 
+static int read_one(int number)
+{
+	char c;
+
+	return (int)read(number, &c, 1);
+}
+
+/* A thread that is cancelled while it waits for a client keeps no other from reading. */
+static void a_cancelled_reader_keeps_no_turn(void)
+{
+	int listener, from = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), to;
+	struct sockaddr_in a;
+
+	listener = listen_at(&a);
+	CHECK_EQ(syscall(SYS_connect, from, &a, sizeof(a)), 0);
+	to = accept(listener, NULL, NULL);
+	CHECK(to >= 0);
+	CHECK_EQ(cancelled(read_one, to), -1);
+	CHECK_EQ(syscall(SYS_close, from), 0);
+	CHECK(read_one(to) <= 0);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
 /* Executes itself with the library preloaded; the run directory and port are reserved already. */
 static int exec_preloaded(char **argv, bool fork_safe)
 {
@@ -492,9 +516,11 @@ int main(int argc, char **argv)
 {
 	if (argc > 1)
 		return exec_preloaded(argv, false) || exec_preloaded(argv, true);
-	if (getenv("RDMAV_FORK_SAFE"))
+	if (getenv("RDMAV_FORK_SAFE")) {
 		clients_that_vanish();
-	else
+		a_cancelled_reader_keeps_no_turn();
+	} else {
 		over_rsockets();
+	}
 	return 0;
 }
