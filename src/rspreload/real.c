@@ -58,6 +58,9 @@ static void find(void)
 	FIND(dup);
 	FIND(dup2);
 	FIND(dup3);
+	FIND(fdopen);
+	FIND(vdprintf);
+	FIND(__vdprintf_chk);
 	FIND(epoll_create1);
 	FIND(epoll_ctl);
 	FIND(epoll_wait);

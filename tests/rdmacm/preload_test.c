@@ -18,7 +18,9 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/resource.h>
@@ -29,6 +31,8 @@
 #include <unistd.h>
 
 #include "check.h"
+
+int __dprintf_chk(int number, int flag, const char *format, ...);
 
 enum {
 	HIGH_FD = 3000, /* a descriptor beyond FD_SETSIZE */
@@ -324,6 +328,56 @@ static void accepts_once_there_is_a_number(int listener, struct sockaddr_in *a)
 	CHECK_EQ(close(to), 0);
 }
 
+/* Streams and dprintf() of the C library, which enter the system by themselves. */
+static void standard_io(int from, int to)
+{
+	FILE *in = fdopen(dup(to), "r"), *out = fdopen(dup(from), "w");
+	char line[64];
+
+	CHECK(in && out);
+	CHECK(fileno(in) >= 0 && fileno(in) != to);
+	CHECK(fprintf(out, "%s %d\n", "line", 1) > 0);
+	CHECK_EQ(fflush(out), 0);
+	CHECK(fgets(line, sizeof(line), in) && !strcmp(line, "line 1\n"));
+	CHECK_EQ(dprintf(from, "%s\n%d\n", "line", 2), 7);
+	CHECK(fgets(line, sizeof(line), in) && !strcmp(line, "line\n"));
+	CHECK_EQ(__dprintf_chk(from, 1, "%d\n", 3), 2); /* of _FORTIFY_SOURCE */
+	CHECK_EQ(fseek(in, 0, SEEK_SET), -1);
+	CHECK_EQ(errno, ESPIPE);
+	CHECK(fgets(line, sizeof(line), in) && !strcmp(line, "2\n"));
+	CHECK(fgets(line, sizeof(line), in) && !strcmp(line, "3\n"));
+	CHECK_EQ(fclose(in), 0);
+	CHECK_EQ(fputs("end", out), 1);
+	CHECK_EQ(fclose(out), 0);
+	CHECK_EQ(read(to, line, sizeof(line)), 3);
+}
+
+/* What a stream still holds at the process's exit is sent, too. */
+static void exit_with_a_stream(void)
+{
+	struct sockaddr_in a;
+	int listener = listen_at(&a), to;
+	struct timeval t = limit();
+	pid_t pid = fork();
+	char got[4] = { 0 };
+
+	if (!pid) {
+		int from = socket(AF_INET, SOCK_STREAM, 0);
+
+		CHECK_EQ(connect(from, (struct sockaddr *)&a, sizeof(a)), 0);
+		fputs("end", fdopen(from, "w"));
+		exit(0);
+	}
+	to = accept(listener, NULL, NULL);
+	CHECK(to >= 0);
+	CHECK_EQ(setsockopt(to, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)), 0);
+	CHECK_EQ(read(to, got, sizeof(got)), 3);
+	CHECK_EQ(strcmp(got, "end"), 0);
+	CHECK_EQ(waitpid(pid, NULL, 0), pid);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
 /* What cannot go to an rsocket is not lost. */
 static void splices_nothing(int to)
 {
@@ -436,6 +490,7 @@ static void over_rsockets(void)
 	options(to);
 	interfaces(to);
 	splices_nothing(to);
+	standard_io(from, to);
 	a_cancelled_thread_keeps_nothing(listener, &a);
 	accepts_once_there_is_a_number(listener, &a);
 	CHECK_EQ(accept4(listener, NULL, NULL, O_APPEND), -1);
@@ -445,6 +500,7 @@ static void over_rsockets(void)
 	CHECK_EQ(close(listener), 0);
 	connects_by_tcp();
 	many_messages();
+	exit_with_a_stream();
 }
 
 /*
