@@ -200,20 +200,26 @@ __attribute__((constructor)) static void watch_forks(void)
 	pthread_atfork(NULL, NULL, after_fork);
 }
 
+static void end_ids(void)
+{
+	struct list *pos;
+
+	cma_lock();
+	cma.ending = true;
+	list_for_each (pos, &cma.ids)
+		id_end_conn(list_entry(pos, struct cma_id, node));
+	cma_unlock();
+}
+
 /*
  * Notifies the peers that the process ends, as the kernel does for its ids. These messages cannot
  * be repeated, so other processes of the host send them once more (exit MADs).
  */
 __attribute__((destructor)) static void end_conns(void)
 {
-	struct list *pos;
-
 	rs_flush_all();
-	cma_lock();
-	cma.ending = true;
-	list_for_each (pos, &cma.ids)
-		id_end_conn(list_entry(pos, struct cma_id, node));
-	cma_unlock();
+	if (cma_mad())
+		qp1.run_last(cma_mad(), end_ids);
 }
 
 /* ---- Results ---- */

@@ -30,6 +30,7 @@ static const struct {
 	{ "vrb_mad_find_gid", offsetof(struct qp1, find_gid) },
 	{ "vrb_mad_comm_id", offsetof(struct qp1, comm_id) },
 	{ "vrb_mad_at_exit", offsetof(struct qp1, at_exit) },
+	{ "vrb_mad_run_last", offsetof(struct qp1, run_last) },
 	{ "vrb_mad_bind", offsetof(struct qp1, bind) },
 	{ "vrb_mad_listen", offsetof(struct qp1, listen) },
 	{ "vrb_mad_only_family", offsetof(struct qp1, only_family) },
@@ -67,7 +68,7 @@ static void find(void)
 
 	found = library != NULL;
 	for (i = 0; i < ARRAY_SIZE(calls) && found; i++) {
-		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_6");
+		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_7");
 
 		found = symbol != NULL;
 		memcpy((char *)&qp1 + calls[i].offset, &symbol, sizeof(symbol));

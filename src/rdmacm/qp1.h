@@ -21,6 +21,7 @@ struct qp1 {
 	__typeof__(vrb_mad_find_gid) *find_gid;
 	__typeof__(vrb_mad_comm_id) *comm_id;
 	__typeof__(vrb_mad_at_exit) *at_exit;
+	__typeof__(vrb_mad_run_last) *run_last;
 	__typeof__(vrb_mad_bind) *bind;
 	__typeof__(vrb_mad_listen) *listen;
 	__typeof__(vrb_mad_only_family) *only_family;

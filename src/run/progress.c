@@ -13,6 +13,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
+#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -28,6 +29,7 @@
 #include "util/poll_fds.h"
 #include "util/quiet_thread.h"
 #include "util/time.h"
+#include "util/tuning.h"
 
 enum {
 	WATCHES = 64,
@@ -66,7 +68,7 @@ struct progress {
 
 	pthread_mutex_t lock;
 	pthread_cond_t noticed;		/* seen has grown */
-	bool running;			/* lock */
+	bool running;			/* lock; atomic, read without it at exit */
 	struct watch watch[WATCHES];	/* lock */
 	unsigned int n;			/* lock */
 	uint64_t changes;		/* lock: of watch[] */
@@ -80,6 +82,8 @@ struct progress {
 	bool needed;
 	/* useless wake-ups, less the offset ones; atomic, pollers count, too; a hint */
 	unsigned int useless;
+	void (*job)(void);		/* atomic; NULL: none, or it has returned */
+	sem_t job_done;
 	uint64_t sleep_until;		/* 0 while awake */
 	uint64_t wakeups;
 
@@ -111,6 +115,7 @@ int progress_new(const struct progress_ops *ops, void *arg, struct progress **ou
 	}
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->noticed, NULL);
+	sem_init(&p->job_done, 0, 0);
 	*out = p;
 	return 0;
 }
@@ -121,6 +126,7 @@ void progress_free(struct progress *p)
 		return;
 	progress_stop(p);
 	close(p->wake_fd);
+	sem_destroy(&p->job_done);
 	pthread_cond_destroy(&p->noticed);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
@@ -343,6 +349,17 @@ static bool may_sleep(struct progress *p, uint64_t *until)
 	}
 }
 
+static void run_job(struct progress *p)
+{
+	void (*job)(void) = load_acquire(&p->job);
+
+	if (likely(!job))
+		return;
+	job();
+	store_relaxed(&p->job, NULL);
+	sem_post(&p->job_done);
+}
+
 static void run_once(struct progress *p)
 {
 	struct pollfd pfd[WATCHES + 1];
@@ -403,8 +420,10 @@ static void *thread_main(void *arg)
 	run_in_short_slices();
 	if (p->ops && p->ops->begin)
 		p->ops->begin(p->arg);
-	while (!load_acquire(&p->stop))
+	while (!load_acquire(&p->stop)) {
 		run_once(p);
+		run_job(p);
+	}
 	return NULL;
 }
 
@@ -431,7 +450,7 @@ int progress_start(struct progress *p)
 		p->snapshot_of = 0;
 		store_relaxed(&p->changes, p->changes + 1);
 		err = create_thread(p);
-		p->running = !err;
+		store_relaxed(&p->running, !err);
 	}
 	pthread_mutex_unlock(&p->lock);
 	return err;
@@ -452,7 +471,7 @@ void progress_stop(struct progress *p)
 
 	/* Waiters in progress_unwatch() may continue only now. */
 	pthread_mutex_lock(&p->lock);
-	p->running = false;
+	store_relaxed(&p->running, false);
 	pthread_cond_broadcast(&p->noticed);
 	pthread_mutex_unlock(&p->lock);
 }
@@ -553,6 +572,39 @@ void progress_taken(struct progress *p)
 {
 	if (load_relaxed(&p->needed))
 		count_useless(p);
+}
+
+static bool is_elsewhere(const struct progress *p)
+{
+	return p && load_relaxed(&p->running) && !pthread_equal(p->thread, pthread_self());
+}
+
+static void wait_for_job(struct progress *p)
+{
+	struct timespec limit;
+	int cancel = cancel_off();
+
+	clock_gettime(CLOCK_REALTIME, &limit);
+	limit.tv_nsec += LIMIT_EXIT_JOB_MS * 1000000L;
+	limit.tv_sec += limit.tv_nsec / 1000000000;
+	limit.tv_nsec %= 1000000000;
+	while (sem_timedwait(&p->job_done, &limit) && errno == EINTR)
+		;
+	cancel_on(cancel);
+}
+
+/* Release: pairs with run_job(). */
+void progress_at_exit(struct progress *p, void (*job)(void))
+{
+	if (!is_elsewhere(p)) {
+		job();
+	} else if (!load_relaxed(&p->job)) {
+		while (!sem_trywait(&p->job_done))
+			;	/* an earlier one came too late */
+		store_release(&p->job, job);
+		kick(p);
+		wait_for_job(p);
+	}
 }
 
 uint64_t progress_wakeups(const struct progress *p)

@@ -130,6 +130,14 @@ void progress_polled(struct progress *p);
  */
 void progress_taken(struct progress *p);
 
+/*
+ * For the end of the process: has the thread call `job` and waits for its return, but not for ever.
+ * The caller may hold any lock, because a signal's handler may have called exit(). If job() takes
+ * one of these, the thread stays there, and later calls do nothing. Where the thread does not run,
+ * or p is NULL, it calls job() itself.
+ */
+void progress_at_exit(struct progress *p, void (*job)(void));
+
 /* The number of times that the thread has returned from its sleep. */
 uint64_t progress_wakeups(const struct progress *p);
 

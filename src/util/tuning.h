@@ -482,6 +482,13 @@
 #define LIMIT_BACKLOG_LINGER_MS 2000
 
 /*
+ * Unit: ms for which a process that ends waits for its progress thread to send and hand over what
+ * is left.  Reason: where the thread cannot, the user who pressed ^C waits; one that only gets
+ * little of a CPU needs less.  Read by: run/progress.c.
+ */
+#define LIMIT_EXIT_JOB_MS 500
+
+/*
  * Unit: bytes, payloads from this length on are left for the receiver to pull.  Measured against:
  * ib_send_lat on one host, two busy processors: copying 2, 4, 8 KiB -86, -58, -55 %; bench/self
  * send 16384 -50 %; where system calls are cheap, 4 KiB -7 %.  Read by: core/local/peer_tx.c.

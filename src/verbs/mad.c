@@ -26,6 +26,7 @@
 #include "run/clock.h"
 #include "run/config.h"
 #include "run/netdev.h"
+#include "run/progress.h"
 #include "util/atomic.h"
 #include "util/list.h"
 #include "verbs/symver.h"
@@ -171,6 +172,12 @@ VRB_EXPORT void vrb_mad_at_exit(struct vrb_mad *m, uint32_t comm_id, const struc
 {
 	if (!inherited(m))
 		vrb_exit_mad_set(comm_id, path, mad);
+}
+
+VRB_EXPORT void vrb_mad_run_last(struct vrb_mad *m, void (*job)(void))
+{
+	if (!inherited(m))
+		progress_at_exit(vrb.progress, job);
 }
 
 VRB_EXPORT bool vrb_mad_poll(struct vrb_mad *m)

@@ -2,7 +2,7 @@
 /*
  * The private interface of libibverbs for librdmacm: management datagrams of QP 1, and the state
  * that the processes of one host must share for communication management (docs/CM.md). Exported
- * under the version node VERBENA_PRIVATE_6, which is renamed with every change: the two libraries
+ * under the version node VERBENA_PRIVATE_7, which is renamed with every change: the two libraries
  * must come from the same build.
  *
  * QP 1 belongs to the host. A MAD that arrives at any of its processes is passed to its addressee:
@@ -144,6 +144,12 @@ int vrb_mad_await(struct vrb_mad *m, int eventfd, uint64_t *count);
  */
 void vrb_mad_at_exit(struct vrb_mad *m, uint32_t comm_id, const struct net_path *path,
 		  const uint8_t *mad);
+
+/*
+ * For the end of the process: has the progress thread call `job`, because the caller may hold any
+ * lock, and waits for it (progress_at_exit()). Not in a callback.
+ */
+void vrb_mad_run_last(struct vrb_mad *m, void (*job)(void));
 
 /* A service id and the addresses at which it accepts requests. */
 struct vrb_service {

@@ -3,6 +3,7 @@
  * The progress thread. Threads synchronise by semaphores and joins; nothing depends on durations.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -542,6 +543,63 @@ static void stops_and_starts_again(void **state)
 	close(s.fd);
 }
 
+static struct {
+	pthread_t thread;
+	unsigned int calls;
+	sem_t called, may_return;
+} job;
+
+static void on_job(void)
+{
+	job.thread = pthread_self();
+	job.calls++;
+	sem_post(&job.called);
+}
+
+static void stuck_job(void)
+{
+	on_job();
+	sem_wait(&job.may_return);
+}
+
+static void runs_a_job_at_exit(void **state)
+{
+	struct progress *p;
+
+	job.calls = 0;
+	sem_init(&job.called, 0, 0);
+	progress_new(NULL, NULL, &p);
+	progress_start(p);
+	progress_at_exit(p, on_job);
+	sem_wait(&job.called);
+	assert_int_equal(job.calls, 1);
+	assert_false(pthread_equal(job.thread, pthread_self()));
+	progress_stop(p);
+	progress_at_exit(p, on_job);
+	assert_int_equal(job.calls, 2);
+	assert_true(pthread_equal(job.thread, pthread_self()));
+	progress_free(p);
+	progress_at_exit(NULL, on_job);
+	assert_int_equal(job.calls, 3);
+}
+
+static void a_stuck_job_is_left_behind(void **state)
+{
+	struct progress *p;
+
+	job.calls = 0;
+	sem_init(&job.called, 0, 0);
+	sem_init(&job.may_return, 0, 0);
+	progress_new(NULL, NULL, &p);
+	progress_start(p);
+	progress_at_exit(p, stuck_job);
+	sem_wait(&job.called);
+	progress_at_exit(p, on_job);
+	sem_post(&job.may_return);
+	progress_free(p);
+	assert_int_equal(job.calls, 1);
+}
+
 static void a_child_can_discard_it(void **state)
 {
 	struct progress *p;
@@ -582,6 +640,8 @@ int main(void)
 		cmocka_unit_test(a_callback_may_unwatch_itself),
 		cmocka_unit_test(thread_is_named_and_blocks_signals),
 		cmocka_unit_test(stops_and_starts_again),
+		cmocka_unit_test(runs_a_job_at_exit),
+		cmocka_unit_test(a_stuck_job_is_left_behind),
 		cmocka_unit_test(a_child_can_discard_it),
 	};
 

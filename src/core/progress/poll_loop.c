@@ -645,13 +645,9 @@ int vrb_progress_start(void)
 	return ret;
 }
 
-/*
- * As vrb_rx_queues_end() does, for a program that exits with its devices open. Skips locked queues:
- * the thread that has the lock empties it, or exit has stopped it.
- */
-static __attribute__((destructor)) void empty_at_exit(void)
+/* Skips locked queues: the thread that has the lock empties it, or exit has stopped it. */
+static void empty_all(void)
 {
-	store_relaxed(&vrb.leaves, true);
 	vrb_for_each_rx_queue (r) {
 		if (!lock_try_at_exit(r->lock))
 			continue;
@@ -659,6 +655,13 @@ static __attribute__((destructor)) void empty_at_exit(void)
 		vrb_steer_leave_at_exit(r);
 		lock_release(r->lock);
 	}
+}
+
+/* As vrb_rx_queues_end() does, for a program that exits with its devices open. */
+static __attribute__((destructor)) void empty_at_exit(void)
+{
+	store_relaxed(&vrb.leaves, true);
+	progress_at_exit(vrb.progress, empty_all);
 }
 
 void vrb_progress_stop(void)
