@@ -156,6 +156,9 @@ void rs_call_end(void);
 void rs_wait_begin(void);
 void rs_wait_end(void);
 
+/* At exit: a signal's handler has called exit() in a call, which may hold locks of any kind. */
+bool rs_call_interrupted(void);
+
 /* ---- rs_socket.c ---- */
 
 struct rsocket *rs_new(int domain, int type, const struct rs_options *opt);

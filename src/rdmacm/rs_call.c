@@ -5,8 +5,9 @@
 
 #include "rdmacm/rs.h"
 
-/* Of this thread: nested calls, and whether the program allows cancellation. */
+/* Of this thread: nested calls, whether it waits, and whether the program allows cancellation. */
 static __thread unsigned int depth;
+static __thread bool waits;
 static __thread int allowed;
 
 void rs_call_begin(void)
@@ -23,12 +24,19 @@ void rs_call_end(void)
 
 void rs_wait_begin(void)
 {
+	waits = true;
 	pthread_setcancelstate(allowed, NULL);
 }
 
 void rs_wait_end(void)
 {
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
+	waits = false;
+}
+
+bool rs_call_interrupted(void)
+{
+	return depth && !waits;
 }
 
 struct rsocket *rs_enter(int fd)

@@ -565,7 +565,7 @@ static void flush(struct rsocket *rs)
 	/* If this thread exits within a call, the lock is its own. */
 	if (!rs_is_stream(rs) || pthread_mutex_trylock(&rs->lock))
 		return;
-	if (rs->stream.cq && !resets(rs) && now < exit_by)
+	if (rs->stream.cq && !resets(rs) && now < exit_by && !rs_call_interrupted())
 		rs_await(rs, NULL, all_arrived, false, (int)((exit_by - now) / VRB_MSEC));
 	give_up_sent(rs);
 	pthread_mutex_unlock(&rs->lock);

@@ -5,8 +5,13 @@
  * or is killed in the middle of a transfer. Every case has two new processes.
  */
 #include <dirent.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
@@ -22,6 +27,7 @@ enum {
 	RECORD = 30000,
 	RECORDS = 100, /* of each thread */
 	PAUSE_MS = 100,
+	EXIT_LIMIT_S = 5, /* an exit waits for sent data twice as long */
 };
 
 static uint8_t byte_at(size_t i)
@@ -542,6 +548,39 @@ static void shut_down_and_exit(int fd)
 	exit(0);
 }
 
+static void recv_any(int fd)
+{
+	ssize_t last;
+
+	recv_bytes(fd, &last);
+}
+
+static void leave(int signal)
+{
+	exit(0);
+}
+
+/*
+ * A signal's handler exits in the middle of a call. With the local transport a send that looks for
+ * the file of the peer's memory raises the signal, under a lock that polls take.
+ */
+static void exit_within_send(int fd)
+{
+	struct sock_filter f[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_readlinkat, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_TRAP),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { sizeof(f) / sizeof(f[0]), f };
+
+	signal(SIGSYS, leave);
+	alarm(EXIT_LIMIT_S * test_slower());
+	CHECK_EQ(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);
+	CHECK_EQ(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0), 0);
+	CHECK_EQ(send_bytes(fd, MANY), MANY);
+}
+
 /* What it sent arrives, though some of it is lost at first. */
 static void exit_without_close(void)
 {
@@ -549,6 +588,7 @@ static void exit_without_close(void)
 	between(recv_part, 0, send_and_exit, 0);
 	between(recv_part, 0, shut_down_and_exit, 0);
 	client_faults = NULL;
+	between(recv_any, 0, exit_within_send, 0);
 	/* The end of the connection may be seen before the last completions. */
 	for (int i = 0; i < 4 * ROUNDS; i++)
 		between(recv_part, 0, shut_down_and_exit, 0);
