@@ -646,8 +646,9 @@ int vrb_progress_start(void)
 }
 
 /* Skips locked queues: the thread that has the lock empties it, or exit has stopped it. */
-static void empty_all(void)
+static void finish(void)
 {
+	vrb_tx_flush_at_exit();
 	vrb_for_each_rx_queue (r) {
 		if (!lock_try_at_exit(r->lock))
 			continue;
@@ -657,11 +658,11 @@ static void empty_all(void)
 	}
 }
 
-/* As vrb_rx_queues_end() does, for a program that exits with its devices open. */
-static __attribute__((destructor)) void empty_at_exit(void)
+/* As vrb_rx_queues_end() does, for a program that exits with its devices open; and flushes ACKs. */
+static __attribute__((destructor)) void finish_at_exit(void)
 {
 	store_relaxed(&vrb.leaves, true);
-	progress_at_exit(vrb.progress, empty_all);
+	progress_at_exit(vrb.progress, finish);
 }
 
 void vrb_progress_stop(void)

@@ -374,21 +374,11 @@ void vrb_tx_try_flush_delayed(void)
 	}
 }
 
-/*
- * Skips locked RX queues: the thread that holds the lock flushes the queue itself, or exit has
- * stopped it.
- */
-static void flush_all(void)
+void vrb_tx_flush_at_exit(void)
 {
 	vrb_tx_try_flush_delayed();
 	if (vrb.local && lock_try_at_exit(&vrb.poll_lock)) {
 		local_ring_bells(vrb.local, BELLS_NOW);
 		lock_release(&vrb.poll_lock);
 	}
-}
-
-/* Flushes delayed ACKs. */
-static __attribute__((destructor)) void flush_at_exit(void)
-{
-	progress_at_exit(vrb.progress, flush_all);
 }

@@ -44,6 +44,9 @@ uint64_t vrb_delayed_tx_deadline(void);
 void vrb_tx_flush_expired(uint64_t now);
 void vrb_tx_try_flush_delayed(void);
 
+/* As vrb_tx_try_flush_delayed(), and rings doorbells. */
+void vrb_tx_flush_at_exit(void);
+
 extern unsigned int vrb_delayed_acks;	/* atomic: number of QPs with a delayed ACK */
 
 /* Does another QP have a delayed ACK? `delayed`: this one does. */
