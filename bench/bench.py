@@ -278,6 +278,23 @@ def wire(b):
             [("UDP ping-pong", pingpong, 1 / 1.5)],
         ),
     ]
+    rows.append(
+        (
+            "WRITE 64 bytes and a flag, UDP", LATENCY, lambda: b.own("udp", "flag", 64, 10000, 1),
+            [("UDP ping-pong", pingpong)],
+        )
+    )
+    for size in 1024, 4096:
+        rows += [
+            (
+                f"{verb.upper()} {size} bytes, MTU 4096", BANDWIDTH,
+                lambda verb=verb, size=size: b.perftest(
+                    "udp", f"ib_{verb}_bw", ["-s", str(size), "-n", "100000", "-m", "4096"], 3
+                ),
+                [(f"UDP {size} bytes per call", per_call("stream", size + 44, 200000))],
+            )
+            for verb in ("write", "send")
+        ]
     for mtu in 4096, 1024:
         against = [
             (f"UDP {mtu} bytes, GSO and GRO", per_call("gso", mtu + 44, 400000000 // mtu), 0.65),

@@ -11,6 +11,10 @@
  *	pair setup SIZE COUNT QPS [options]	creates and connects QPS queue pairs, which exchange
  *						their addresses over TCP, COUNT per message;
  *						pairs per second
+ *	pair flag SIZE COUNT 1 [options]	a WRITE of SIZE bytes, a multiple of 8, and one of a
+ *						flag, to and fro; each side polls for its
+ *						completions, then spins on the flag; median us of
+ *						one way
  *
  * The options are those of the examples: -d DEVICE -g GID-INDEX -p TCP-PORT, and at the client the
  * server's address.  The client sends and prints the figure.
@@ -34,6 +38,7 @@ enum {
 	QPS_MAX = 20000,
 	TOGETHER_MAX = 256, /* addresses per message: both sides write before they read */
 	LIMIT_S = 90,
+	FLAG = sizeof(uint64_t),
 };
 
 static struct side side;
@@ -203,25 +208,91 @@ static long wakeups_of_a_second(void)
 	return switches() - before - 1;
 }
 
+/* Mode "flag": the buffer has what the peer writes, behind it what it is sent. */
+
+static void put(size_t at, size_t len)
+{
+	struct ibv_sge sge = { .addr = (uintptr_t)side.buf + size + FLAG + at,
+			       .length = len, .lkey = side.mr->lkey };
+	struct ibv_send_wr wr = {
+		.sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_RDMA_WRITE,
+		.send_flags = IBV_SEND_SIGNALED,
+		.wr.rdma = { .remote_addr = peer[0].addr + at, .rkey = peer[0].rkey },
+	}, *bad;
+
+	if (ibv_post_send(qp[0], &wr, &bad))
+		fail("ibv_post_send");
+}
+
+static void put_both(uint64_t number)
+{
+	struct ibv_wc wc[WINDOW];
+
+	memcpy(side.buf + size + FLAG + size, &number, FLAG);
+	put(0, size);
+	put(size, FLAG);
+	for (int done = 0; done < 2;)
+		done += completions(wc);
+}
+
+static void await_flag(uint64_t number)
+{
+	const volatile uint64_t *flag = (const void *)(side.buf + size);
+
+	while (*flag != number)
+		;
+}
+
+static int by_value(const void *a, const void *b)
+{
+	double x = *(const double *)a, y = *(const double *)b;
+
+	return (x > y) - (x < y);
+}
+
+/* Median seconds of a round trip. */
+static double exchange_flags(void)
+{
+	double *took = calloc(count, sizeof(*took)), median;
+
+	if (!took)
+		fail("memory");
+	for (long i = 0; i < count; i++) {
+		double start = now_s();
+
+		if (is_client(&side))
+			put_both(i + 1);
+		await_flag(i + 1);
+		if (!is_client(&side))
+			put_both(i + 1);
+		took[i] = now_s() - start;
+	}
+	qsort(took, count, sizeof(*took), by_value);
+	median = took[count / 2];
+	free(took);
+	return median;
+}
+
 int main(int argc, char **argv)
 {
 	const char *mode = argc > 4 ? argv[1] : "";
 	bool sends = strcmp(mode, "send") == 0, sets_up = strcmp(mode, "setup") == 0, idles;
+	bool flags = strcmp(mode, "flag") == 0;
 	double took;
 	int on = 1;
 
 	idles = strcmp(mode, "idle") == 0;
 	sleeping = idles || strcmp(mode, "sleep") == 0;
-	if (!sends && !sets_up && !sleeping && strcmp(mode, "write"))
+	if (!sends && !sets_up && !sleeping && !flags && strcmp(mode, "write"))
 		return 2;
 	size = strtoul(argv[2], NULL, 0);
 	count = strtol(argv[3], NULL, 0);
 	qps = atoi(argv[4]);
 	if (size == 0 || count <= 0 || qps <= 0 || qps > QPS_MAX ||
-	    (sets_up && count > TOGETHER_MAX))
+	    (sets_up && count > TOGETHER_MAX) || (flags && (size % FLAG || qps > 1)))
 		return 2;
 	alarm(LIMIT_S);
-	side_open(&side, argc - 4, argv + 4, size);
+	side_open(&side, argc - 4, argv + 4, flags ? 2 * (size + FLAG) : size);
 	setsockopt(side.sock, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
 	open_channel();
 
@@ -231,6 +302,8 @@ int main(int argc, char **argv)
 	sync_sides(&side);
 	if (sends && !is_client(&side))
 		receive();
+	else if (flags)
+		took = exchange_flags();
 	else if (!sets_up && is_client(&side))
 		took = request(sends ? IBV_WR_SEND : IBV_WR_RDMA_WRITE);
 	sync_sides(&side);
@@ -240,6 +313,7 @@ int main(int argc, char **argv)
 	} else if (is_client(&side)) {
 		printf("%.2f\n", sets_up ? qps / took
 				 : sends ? took / count * 1e9
+				 : flags ? took / 2 * 1e6
 					 : (double)size * count / took / (1 << 20));
 	}
 	sync_sides(&side);
