@@ -53,12 +53,11 @@ static inline bool roce_delayed_ack_expects_reply(const struct roce_delayed_ack 
 static inline bool roce_delayed_ack_posted(struct roce_delayed_ack *d, bool write, uint64_t now)
 {
 	bool first = !d->posts;
-	uint64_t in_time = first ? TUNE_PINGPONG_REPLY_TIME : LIMIT_REPLY_GOES_ON;
 
 	d->posts += d->posts < UINT8_MAX;
 	if (!d->requested)
 		return false;
-	if (time_since(d->requested, now) > in_time)
+	if (time_since(d->requested, now) > TUNE_PINGPONG_REPLY_TIME)
 		d->replies = 0;
 	else if (first && !roce_delayed_ack_expects_reply(d))
 		d->replies++;

@@ -55,13 +55,6 @@
 #define TUNE_PINGPONG_REPLY_TIME (100 * VRB_USEC)
 
 /*
- * Unit: ns after the request, for an ACK that waits for the second or a later post of a reply.
- * Reason: posts take a few us; a program that does more in between would delay what the first one
- * brings.  Read by: roce/delayed_ack.h.
- */
-#define LIMIT_REPLY_GOES_ON (25 * VRB_USEC)
-
-/*
  * Unit: requests that wait together, at most.  Measured against: bench wire: 24, 48 no gain, 64
  * slower (docs/EXPERIMENTS.md).  Read by: roce/delayed_ack.h.
  */
