@@ -122,13 +122,13 @@ static inline bool roce_starts(const struct roce_opcode_info *op)
 	return op->place == ROCE_PLACE_FIRST || op->place == ROCE_PLACE_ONLY;
 }
 
-/* Is it the last or only packet of its message? */
 /* Can packets of this kind form a run (pkt.h)? They have no header but the BTH. */
 static inline bool roce_forms_runs(const struct roce_opcode_info *op)
 {
 	return op->place == ROCE_PLACE_MIDDLE && !op->hdrs.bits;
 }
 
+/* Is it the last or only packet of its message? */
 static inline bool roce_ends(const struct roce_opcode_info *op)
 {
 	return op->place == ROCE_PLACE_LAST || op->place == ROCE_PLACE_ONLY;
