@@ -26,11 +26,6 @@ uint64_t clock_coarse(void)
 	return read_clock(CLOCK_MONOTONIC_COARSE);
 }
 
-uint64_t clock_process(void)
-{
-	return read_clock(CLOCK_PROCESS_CPUTIME_ID);
-}
-
 uint64_t clock_distance(uint64_t known, uint64_t before, uint64_t wall, uint64_t after)
 {
 	uint64_t least = wall - after, most = wall - before;

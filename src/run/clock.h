@@ -11,9 +11,6 @@ uint64_t clock_now(void);
 /* As clock_now(), but up to a tick of the kernel (1 to 10 ms) behind, and cheaper. */
 uint64_t clock_coarse(void);
 
-/* CPU time of all threads of the process, in ns. A system call. */
-uint64_t clock_process(void);
-
 /* Converts a time of clock_now() to CLOCK_REALTIME. Monotonic unless CLOCK_REALTIME is set. */
 uint64_t clock_wall(uint64_t time);
 

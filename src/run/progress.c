@@ -23,6 +23,7 @@
 #include "run/clock.h"
 #include "run/log.h"
 #include "run/slowdown.h"
+#include "run/thread_use.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
@@ -69,6 +70,7 @@ struct progress {
 	pthread_mutex_t lock;
 	pthread_cond_t noticed;		/* seen has grown */
 	bool running;			/* lock; atomic, read without it at exit */
+	int cpu_clock;			/* the thread's; atomic */
 	struct watch watch[WATCHES];	/* lock */
 	unsigned int n;			/* lock */
 	uint64_t changes;		/* lock: of watch[] */
@@ -417,6 +419,7 @@ static void *thread_main(void *arg)
 {
 	struct progress *p = arg;
 
+	store_relaxed(&p->cpu_clock, thread_cpu_clock());
 	run_in_short_slices();
 	if (p->ops && p->ops->begin)
 		p->ops->begin(p->arg);
@@ -605,6 +608,11 @@ void progress_at_exit(struct progress *p, void (*job)(void))
 		kick(p);
 		wait_for_job(p);
 	}
+}
+
+uint64_t progress_cpu_time(const struct progress *p)
+{
+	return p ? thread_cpu_time(load_relaxed(&p->cpu_clock)) : 0;
 }
 
 uint64_t progress_wakeups(const struct progress *p)

@@ -138,6 +138,9 @@ void progress_taken(struct progress *p);
  */
 void progress_at_exit(struct progress *p, void (*job)(void));
 
+/* CPU time of the thread, in ns; 0 if it does not run, or p is NULL. */
+uint64_t progress_cpu_time(const struct progress *p);
+
 /* The number of times that the thread has returned from its sleep. */
 uint64_t progress_wakeups(const struct progress *p);
 

@@ -1,14 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "run/thread_use.h"
 
+#include <pthread.h>
 #include <sys/resource.h>
+#include <time.h>
 
-#include "run/clock.h"
 #include "util/time.h"
 
-static uint64_t ns_of(struct timeval t)
+static uint64_t read_clock(clockid_t id)
 {
-	return (uint64_t)t.tv_sec * VRB_SECOND + (uint64_t)t.tv_usec * VRB_USEC;
+	struct timespec ts;
+
+	if (clock_gettime(id, &ts))
+		return 0;
+	return (uint64_t)ts.tv_sec * VRB_SECOND + (uint64_t)ts.tv_nsec;
 }
 
 struct thread_use thread_use_now(void)
@@ -18,8 +23,21 @@ struct thread_use thread_use_now(void)
 
 	if (getrusage(RUSAGE_THREAD, &usage))
 		return use;
-	use.cpu = ns_of(usage.ru_utime) + ns_of(usage.ru_stime);
-	use.others = time_since(use.cpu, clock_process());
+	/* Not ru_utime and ru_stime, which are as of the last tick while the thread runs. */
+	use.cpu = read_clock(CLOCK_THREAD_CPUTIME_ID);
+	use.others = time_since(use.cpu, read_clock(CLOCK_PROCESS_CPUTIME_ID));
 	use.sleeps = (uint64_t)usage.ru_nvcsw;
 	return use;
+}
+
+int thread_cpu_clock(void)
+{
+	clockid_t id;
+
+	return pthread_getcpuclockid(pthread_self(), &id) ? 0 : id;
+}
+
+uint64_t thread_cpu_time(int clock)
+{
+	return clock ? read_clock(clock) : 0;
 }

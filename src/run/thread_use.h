@@ -11,7 +11,13 @@ struct thread_use {
 	uint64_t sleeps;	/* how often it gave up the CPU to wait for something */
 };
 
-/* Of the calling thread, since it began. Two system calls. */
+/* Of the calling thread, since it began. Three system calls. */
 struct thread_use thread_use_now(void);
+
+/* Names the calling thread's CPU time for any thread; 0: the kernel has no such clock. */
+int thread_cpu_clock(void);
+
+/* In ns; 0 if that thread has ended. A system call. */
+uint64_t thread_cpu_time(int clock);
 
 #endif

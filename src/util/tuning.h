@@ -264,7 +264,7 @@
 /*
  * Unit: ns of a yield in which a thread that does not yield itself has run.  Reason: a scheduler's
  * slice is 0.7 to 4 ms; peers that poll and yield return within 40 us each.  Read by:
- * core/progress/cpu_share.h.
+ * core/progress/cpu_share.h, core/progress/cpu_contention.h.
  */
 #define LIMIT_YIELD_SLICE VRB_MSEC
 
@@ -282,13 +282,28 @@
 #define LIMIT_CPU_LOST (500 * VRB_USEC)
 
 /*
- * Unit: ns for which the runs of a poller are measured after a long one.  Reason: several slices of
- * each of some programs.  Read by: core/progress/cpu_contention.h.
+ * Unit: ns for which the runs, or yields, of a poller are measured after a long one.  Reason:
+ * several slices of each of some programs.  Read by: core/progress/cpu_contention.h,
+ * core/progress/cpu_share.h.
  */
 #define LIMIT_CPU_MEASURE (100 * VRB_MSEC)
 
 /*
- * Unit: ns for which a poller that was interrupted sleeps after its empty runs.  Measured against:
+ * Unit: ns for which the CPU time of the process's other threads is summed up while a poller
+ * sleeps.  Reason: several slices of each of some programs.  Read by:
+ * core/progress/cpu_contention.h.
+ */
+#define LIMIT_CPU_WATCH (50 * VRB_MSEC)
+
+/*
+ * Unit: ns for which a poller does not sleep, and polls briefly, once they have run.  Reason: 20
+ * times as long as it slept.  Read by: core/progress/cpu_contention.h.
+ */
+#define LIMIT_CPU_NO_SLEEP VRB_SECOND
+
+/*
+ * Unit: ns for which a poller that was interrupted sleeps after its empty runs, or polls briefly.
+ * Measured against:
  * ib_send_bw 64 KiB by UDP beside a busy loop on each CPU: 131 MiB/s if it never sleeps, 292 with
  * 30 ms, 495 with 100 ms, 356 with 300 ms.  Read by: core/progress/cpu_contention.h.
  */
@@ -332,6 +347,12 @@
  * reads the wire 4 times as often with 1/4, 1/15 with 4 x.  Read by: core/progress/poll_loop.c.
  */
 #define TUNE_POLL_WIRE_US 20
+
+/*
+ * Unit: us between reads of the wire by pollers whose polls must be brief.  Measured against: Open
+ * MPI's threads over UCX rc_v: 4 x, the same.  Read by: core/progress/poll_loop.c.
+ */
+#define TUNE_POLL_BRIEF_US 5
 
 /*
  * Unit: polls of its own RX queue before a poller checks another one.  Measured against: bench

@@ -107,11 +107,6 @@ uint64_t clock_coarse(void)
 	return clock_now();
 }
 
-uint64_t clock_process(void)
-{
-	return clock_now();
-}
-
 uint64_t clock_wall(uint64_t time)
 {
 	return time;

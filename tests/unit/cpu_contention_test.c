@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* When a poller sleeps after its empty runs, by what it and others did meanwhile. */
+/* When a poller sleeps after empty runs or polls briefly, by what it and others did meanwhile. */
 #include "core/progress/cpu_contention.h"
 
 #include <setjmp.h>
@@ -96,12 +96,21 @@ static void a_program_that_sleeps_itself_goes_on(void **state)
 }
 
 /* They may spin for a lock that the poller holds. */
-static void it_goes_on_if_own_threads_run(void **state)
+static void it_polls_briefly_if_own_threads_run(void **state)
 {
 	struct poller p = poller();
 
-	for (int i = 0; i < 1000; i++)
+	for (int i = 0; i < 1000; i++) {
 		assert_false(run(&p, (struct meanwhile){ .off = SLICE, .others = SLICE / 4 }));
+		assert_int_equal(cpu_is_contended_within(&p.contention, p.now), i > 0);
+	}
+	for (uint64_t at = 0; at + RUN < TUNE_POLL_SLEEPS; at += RUN) {
+		assert_false(run(&p, nothing));
+		assert_true(cpu_is_contended_within(&p.contention, p.now));
+	}
+	assert_false(run(&p, nothing));
+	assert_false(cpu_is_contended_within(&p.contention, p.now));
+	assert_false(run(&p, interrupted));
 	assert_true(run(&p, (struct meanwhile){ .off = SLICE, .others = SLICE / 16 }));
 }
 
@@ -110,10 +119,38 @@ static void a_long_yield_counts_at_once(void **state)
 	struct poller p = poller();
 
 	cpu_contention_yielded(&p.contention, LIMIT_CPU_LOST - 1, 0, p.now);
-	cpu_contention_yielded(&p.contention, SLICE, SLICE / 4, p.now);
 	assert_false(cpu_is_contended(&p.contention, p.now));
 	cpu_contention_yielded(&p.contention, LIMIT_CPU_LOST, 0, p.now);
 	assert_true(cpu_is_contended(&p.contention, p.now));
+	cpu_contention_yielded(&p.contention, SLICE, SLICE / 4, p.now);
+	assert_false(cpu_is_contended(&p.contention, p.now));
+	assert_true(cpu_is_contended_within(&p.contention, p.now));
+}
+
+/* Sleeps for `times` runs, in which other threads of the process use `others`. */
+static bool sleeps(struct poller *p, unsigned int times, uint64_t others)
+{
+	bool all = true;
+
+	for (unsigned int i = 0; i < times; i++) {
+		p->now += RUN;
+		p->use.others += others;
+		cpu_contention_lost(&p->contention, SLICE, 0, p->now);
+		all &= cpu_contention_sleeps(&p->contention, p->now, p->use.others);
+	}
+	return all;
+}
+
+/* Each slice that is lost is another program's, but the process's own threads run, too. */
+static void it_stops_sleeping_once_own_threads_run_for_long(void **state)
+{
+	struct poller p = poller();
+
+	assert_true(sleeps(&p, 10000, RUN / 10));
+	assert_false(sleeps(&p, LIMIT_CPU_WATCH / RUN + LIMIT_YIELD_SLICE / RUN + 2, RUN / 4));
+	assert_true(cpu_is_contended_within(&p.contention, p.now));
+	p.now += LIMIT_CPU_NO_SLEEP;
+	assert_true(sleeps(&p, 10000, 0));
 }
 
 int main(void)
@@ -124,8 +161,9 @@ int main(void)
 		cmocka_unit_test(two_losses_far_apart_do_not_count),
 		cmocka_unit_test(a_program_that_works_between_polls_goes_on),
 		cmocka_unit_test(a_program_that_sleeps_itself_goes_on),
-		cmocka_unit_test(it_goes_on_if_own_threads_run),
+		cmocka_unit_test(it_polls_briefly_if_own_threads_run),
 		cmocka_unit_test(a_long_yield_counts_at_once),
+		cmocka_unit_test(it_stops_sleeping_once_own_threads_run_for_long),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

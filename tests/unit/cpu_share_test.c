@@ -120,7 +120,7 @@ static unsigned int yields(struct yield_pause *p, unsigned int n, uint64_t took,
 		*now += RUN;
 		if (yield_is_paused(p, *now))
 			continue;
-		yield_pause_yielded(p, *now, *now + took, own);
+		yield_pause_yielded(p, *now, *now + took, yield_is_measured(p, *now) ? own : 0);
 		*now += took;
 		yielded++;
 	}
@@ -156,15 +156,20 @@ static void own_threads_that_take_slices_pause_yields(void **state)
 }
 
 /* The first yield that takes a slice is not measured. */
-static void a_pause_takes_two_slices_in_a_row(void **state)
+static void a_pause_takes_two_slices_within_a_while(void **state)
 {
 	struct yield_pause p = { 0 };
 	uint64_t now = VRB_SECOND;
 
 	for (int i = 0; i < 1000; i++) {
 		assert_int_equal(yields(&p, 1, SLICE, SLICE, &now), 1);
-		assert_int_equal(yields(&p, 1, RUN, RUN, &now), 1);
+		now += LIMIT_CPU_MEASURE;
 	}
+	/* A thread that has run for long runs for less the next time. */
+	assert_int_equal(yields(&p, 1, SLICE, SLICE, &now), 1);
+	assert_int_equal(yields(&p, 1, RUN, RUN, &now), 1);
+	assert_int_equal(yields(&p, 1, SLICE, SLICE, &now), 1);
+	assert_int_equal(yields(&p, 1, SLICE, SLICE, &now), 0);
 }
 
 int main(void)
@@ -178,7 +183,7 @@ int main(void)
 		cmocka_unit_test(it_yields_to_whatever_runs_of_other_processes),
 		cmocka_unit_test(it_yields_to_own_threads_that_yield),
 		cmocka_unit_test(own_threads_that_take_slices_pause_yields),
-		cmocka_unit_test(a_pause_takes_two_slices_in_a_row),
+		cmocka_unit_test(a_pause_takes_two_slices_within_a_while),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

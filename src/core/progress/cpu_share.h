@@ -47,33 +47,38 @@ static inline void cpu_share_yielded(struct cpu_share *c, uint64_t begin, uint64
 
 /*
  * A poller may hold a lock of the program for which other threads of the process spin, as UCX's do.
- * If it yields, they run, for a time slice, and do not get the lock. So after two yields in a row
- * that took a slice, the second of which the process's own threads used, none of its threads yields
- * for LIMIT_YIELD_PAUSE.
+ * If it yields, they run, for a time slice, and do not get the lock. So after a yield that took a
+ * slice, the yields of the next LIMIT_CPU_MEASURE are measured, and after one of these that took a
+ * slice, which the process's own threads used, none of its threads yields for LIMIT_YIELD_PAUSE.
  *
  * Belongs to the process; the members are atomic hints.
  */
 struct yield_pause {
-	bool suspects;		/* the last yield took a slice: measure the next one */
+	uint64_t measure_until;
 	uint64_t until;		/* no thread yields before */
 };
+
+static inline bool yield_is_measured(const struct yield_pause *p, uint64_t now)
+{
+	return now < load_relaxed(&p->measure_until);
+}
 
 static inline bool yield_is_paused(const struct yield_pause *p, uint64_t now)
 {
 	return now < load_relaxed(&p->until);
 }
 
-/* own: CPU time that the process has used in this yield; counts only if it suspects. */
+/* own: CPU time that the process has used in this yield; 0 unless measured. */
 static inline void yield_pause_yielded(struct yield_pause *p, uint64_t begin, uint64_t end,
 				       uint64_t own)
 {
 	uint64_t took = time_since(begin, end);
-	bool slice = took >= LIMIT_YIELD_SLICE;
 
-	if (load_relaxed(&p->suspects) && slice && own >= took / 2)
+	if (took < LIMIT_YIELD_SLICE)
+		return;
+	if (own >= took / 2)
 		store_relaxed(&p->until, time_after(end, LIMIT_YIELD_PAUSE));
-	if (load_relaxed(&p->suspects) != slice)
-		store_relaxed(&p->suspects, slice);
+	store_relaxed(&p->measure_until, time_after(end, LIMIT_CPU_MEASURE));
 }
 
 #endif

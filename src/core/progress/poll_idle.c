@@ -11,6 +11,7 @@
 #include "core/progress/cpu_share.h"
 #include "core/tx/transmit.h"
 #include "run/clock.h"
+#include "run/progress.h"
 #include "run/thread_use.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
@@ -27,10 +28,31 @@ static __thread struct {
 	struct cpu_contention contention;
 } idle __attribute__((tls_model("initial-exec")));
 
+/*
+ * The progress thread waits for no lock of the program: it is not one of the others. Often it is
+ * the one that runs between two of these system calls.
+ */
+static struct thread_use use_now(void)
+{
+	enum { TRIES = 3 };
+	uint64_t before, own = progress_cpu_time(vrb.progress);
+	struct thread_use use;
+
+	for (int i = 0; i < TRIES; i++) {
+		before = own;
+		use = thread_use_now();
+		own = progress_cpu_time(vrb.progress);
+		if (own == before)
+			break;
+	}
+	use.others = time_since(own, use.others);
+	return use;
+}
+
 void vrb_idle_begin(uint64_t now)
 {
 	if (cpu_contention_begin(&idle.contention, now))
-		idle.contention.begin = thread_use_now();
+		idle.contention.begin = use_now();
 }
 
 /* ---- Yielding ---- */
@@ -38,14 +60,14 @@ void vrb_idle_begin(uint64_t now)
 /* Returns when the thread runs again. */
 static uint64_t yield_cpu(uint64_t now)
 {
-	bool measures = load_relaxed(&yield_pause.suspects);
-	uint64_t end, took, own = measures ? clock_process() : 0;
+	bool measures = yield_is_measured(&yield_pause, now);
+	uint64_t end, took, own = measures ? use_now().others : 0;
 
 	sched_yield();
 	end = clock_now();
 	took = time_since(now, end);
 	if (measures)
-		own = clock_process() - own;
+		own = time_since(own, use_now().others);
 	if (measures)
 		cpu_contention_yielded(&idle.contention, took, own, end);
 	yield_pause_yielded(&yield_pause, now, end, own);
@@ -110,8 +132,9 @@ static bool sleeps(bool wire, uint64_t now)
 	if (!wire)
 		return false;
 	if (cpu_contention_ran(&idle.contention, idle.begin, now))
-		cpu_contention_used(&idle.contention, idle.begin, now, thread_use_now());
-	return cpu_is_contended(&idle.contention, now);
+		cpu_contention_used(&idle.contention, idle.begin, now, use_now());
+	return cpu_is_contended(&idle.contention, now) &&
+	       cpu_contention_sleeps(&idle.contention, now, use_now().others);
 }
 
 bool vrb_idle_rest(unsigned int shards, uint64_t begin)
@@ -130,4 +153,9 @@ bool vrb_idle_rest(unsigned int shards, uint64_t begin)
 		return yield_if_shared(now);
 	yield_cpu(now);
 	return true;
+}
+
+bool vrb_idle_wants_brief_polls(uint64_t now)
+{
+	return cpu_is_contended_within(&idle.contention, now);
 }

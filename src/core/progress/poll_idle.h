@@ -20,4 +20,7 @@ void vrb_idle_begin(uint64_t now);
  */
 bool vrb_idle_rest(unsigned int shards, uint64_t begin);
 
+/* Should polls be brief, because other threads of the process may wait for a lock meanwhile? */
+bool vrb_idle_wants_brief_polls(uint64_t now);
+
 #endif

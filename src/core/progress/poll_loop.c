@@ -277,19 +277,38 @@ static bool pollers_read(void *arg)
 	return !leaves_wire(clock_now());
 }
 
+/* A QP expects packets from the wire, and polls may take as long as a system call. */
+static bool polls_wire(uint64_t now)
+{
+	return vrb_any_uses_wire() && !vrb_idle_wants_brief_polls(now);
+}
+
 /*
  * Reading the sockets costs a system call. If a QP expects packets from them, each poll reads them
- * unless lanes have just had some. local: this poll took packets from lanes. Must hold
- * vrb.poll_lock.
+ * unless polls must be brief or lanes have just had some. local: this poll took packets from lanes.
  */
-static bool look_at_wire(uint64_t now, bool local)
+static bool may_look_at_wire(const struct vrb_rx_queue *r, uint64_t now, bool local)
 {
-	struct vrb_rx_queue *r = vrb_main_rx_queue;
-	bool wire = vrb_any_uses_wire(), found;
+	uint64_t pause = TUNE_POLL_WIRE_US * VRB_USEC;
 
 	if (leaves_wire(now))
 		return false;
-	if (local == wire ? time_since(r->looked_at, now) < TUNE_POLL_WIRE_US * VRB_USEC : local)
+	if (!vrb_any_uses_wire()) {
+		if (local)
+			return false;
+	} else if (!local) {
+		pause = vrb_idle_wants_brief_polls(now) ? TUNE_POLL_BRIEF_US * VRB_USEC : 0;
+	}
+	return time_since(r->looked_at, now) >= pause;
+}
+
+/* Must hold vrb.poll_lock. */
+static bool look_at_wire(uint64_t now, bool local)
+{
+	struct vrb_rx_queue *r = vrb_main_rx_queue;
+	bool found;
+
+	if (!may_look_at_wire(r, now, local))
 		return false;
 	found = vrb_rx_queue_poll(r, now, true);
 	if (found)
@@ -306,19 +325,17 @@ static __thread struct {
 /* After a poll: does it end a run of empty ones? */
 static bool ends_run(bool any, uint64_t now)
 {
-	bool wire = vrb_any_uses_wire();
-
 	if (any) {
 		run.polls = 0;
 		return false;
 	}
 	if (!run.polls) {
 		run.begin = now;
-		if (wire)
+		if (vrb_any_uses_wire())
 			vrb_idle_begin(now);
 	}
 	/* Where polls make system calls, one more matters little. */
-	run.polls += wire ? TUNE_POLL_YIELD_WIRE : 1;
+	run.polls += polls_wire(now) ? TUNE_POLL_YIELD_WIRE : 1;
 	if (run.polls < TUNE_POLL_YIELD)
 		return false;
 	run.polls = 0;
@@ -371,8 +388,7 @@ static bool try_receiver(struct vrb_rx_queue *r, uint64_t now)
 	if (!lock_try(r->lock))
 		return false;
 	store_relaxed(&r->polled_at, now);
-	if (vrb_any_uses_wire() ||
-	    (!leaves_wire(now) && time_since(r->looked_at, now) >= TUNE_POLL_WIRE_US * VRB_USEC))
+	if (may_look_at_wire(r, now, false))
 		packets = vrb_rx_queue_poll(r, now, true);
 	lock_release(r->lock);
 	if (packets)
