@@ -7,7 +7,8 @@
 
 struct thread_use {
 	uint64_t cpu;		/* ns */
-	uint64_t others;	/* CPU time of the process's other threads, in ns */
+	/* CPU time of the process's other threads, in ns; some more, as it is read after cpu */
+	uint64_t others;
 	uint64_t sleeps;	/* how often it gave up the CPU to wait for something */
 };
 
