@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The only place that reads the clock. */
+/* The only place that reads the time; thread_use.h reads CPU time. */
 #ifndef VRB_RUN_CLOCK_H
 #define VRB_RUN_CLOCK_H
 

@@ -5,7 +5,6 @@
  * reply to the probe was not read when the device was opened, each datagram arrives. Nobody else
  * passes one on, as no process has a progress thread and only the receiver polls.
  */
-#include <dlfcn.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -14,6 +13,7 @@
 #include <unistd.h>
 
 #include "child.h"
+#include "next_syscall.h"
 #include "rc.h"
 
 enum {
@@ -29,21 +29,17 @@ static bool withheld; /* no packet can be read */
 /* Replaces that of the C library. */
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
-	static long (*real)(long, ...);
 	va_list args;
-	long a[6];
+	long ret;
 
 	if (withheld && number == SYS_recvmmsg) {
 		errno = EAGAIN;
 		return -1;
 	}
-	if (!real)
-		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	va_start(args, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(args, long);
+	ret = next_syscall(number, args);
 	va_end(args);
-	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return ret;
 }
 
 static struct ibv_qp *new_ud_qp(struct rc *rc)

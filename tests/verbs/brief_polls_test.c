@@ -1,17 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A thread that polls an empty CQ, for packets from the wire, on a CPU that another thread of the
- * process uses: that may be spinning for a lock that the program holds while it polls. So the
- * poller does not sleep, and most of its polls make no system call; packets arrive all the same.
+ * process uses: that may be spinning for a lock that the program holds while it polls. So most
+ * polls make no system call; packets arrive all the same.
  */
-#include <dlfcn.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "next_syscall.h"
+#include "one_cpu.h"
 #include "util/atomic.h"
 #include "world.h"
 
@@ -29,18 +29,14 @@ static int reads;
 /* Replaces that of the C library. */
 __attribute__((visibility("default"))) long syscall(long number, ...)
 {
-	static long (*real)(long, ...);
 	va_list args;
-	long a[6];
+	long ret;
 
 	reads += polls && number == SYS_recvmmsg;
-	if (!real)
-		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	va_start(args, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(args, long);
+	ret = next_syscall(number, args);
 	va_end(args);
-	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	return ret;
 }
 
 static void *spin(void *arg)
@@ -48,15 +44,6 @@ static void *spin(void *arg)
 	while (!load_relaxed(&over))
 		;
 	return NULL;
-}
-
-static bool stay_on_one_cpu(void)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(sched_getcpu(), &set);
-	return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
 static void poll_until_brief(struct ibv_cq *cq)

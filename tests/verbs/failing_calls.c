@@ -14,6 +14,8 @@
 #include <string.h>
 #include <sys/syscall.h>
 
+#include "next_syscall.h"
+
 static long countdown = -1;	/* atomic; -1: no call fails */
 static bool permanent, every_thread, interrupts;
 static const char *failed;	/* atomic */
@@ -137,21 +139,17 @@ static int error_of(long number)
 
 long syscall(long number, ...)
 {
-	static long (*real)(long, ...);
-	long a[6];
-	va_list ap;
+	va_list args;
+	long ret;
 
-	va_start(ap, number);
-	for (int i = 0; i < 6; i++)
-		a[i] = va_arg(ap, long);
-	va_end(ap);
-	if (!real)
-		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
 	if (error_of(number) && fails("syscall")) {
 		errno = interrupts ? EINTR : error_of(number);
 		return -1;
 	}
-	return real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+	va_start(args, number);
+	ret = next_syscall(number, args);
+	va_end(args);
+	return ret;
 }
 
 #pragma GCC visibility pop

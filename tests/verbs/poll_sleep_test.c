@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/prctl.h>
@@ -15,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "one_cpu.h"
 #include "world.h"
 
 enum { SLEEPS = 3, LIMIT_S = 5 * WORLD_LIMIT_S };
@@ -58,15 +58,6 @@ static pid_t start_spinner(void)
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	for (;;)
 		;
-}
-
-static bool stay_on_one_cpu(void)
-{
-	cpu_set_t set;
-
-	CPU_ZERO(&set);
-	CPU_SET(sched_getcpu(), &set);
-	return sched_setaffinity(0, sizeof(set), &set) == 0;
 }
 
 static void poll_until_asleep(void)

@@ -66,10 +66,10 @@ static uint64_t yield_cpu(uint64_t now)
 	sched_yield();
 	end = clock_now();
 	took = time_since(now, end);
-	if (measures)
+	if (measures) {
 		own = time_since(own, use_now().others);
-	if (measures)
 		cpu_contention_yielded(&idle.contention, took, own, end);
+	}
 	yield_pause_yielded(&yield_pause, now, end, own);
 	return end;
 }
