@@ -317,13 +317,13 @@ def wire(b):
         )
         for verb in VERBS
     ]
-    for verb in "write", "send":
+    for verb, kind in ("write", "RC"), ("send", "RC"), ("write", "UC"), ("send", "UD"):
         rows.append(
             (
-                f"{verb.upper()} 8 bytes, UDP",
+                f"{verb.upper()} 8 bytes, {kind}, UDP",
                 RATE,
-                lambda verb=verb: b.perftest(
-                    "udp", f"ib_{verb}_bw", ["-s", "8", "-n", "307200"], 4
+                lambda verb=verb, kind=kind: b.perftest(
+                    "udp", f"ib_{verb}_bw", ["-c", kind, "-s", "8", "-n", "307200"], 4
                 ),
                 [
                     (

@@ -125,6 +125,31 @@ static inline bool roce_coalescing_pays(struct roce_coalescing *c)
 	return false;
 }
 
+/* A stream of requests that nobody acknowledges (UC, UD). */
+struct roce_stream {
+	uint64_t posted_at;	/* end of the last post, or of what its packets waited for */
+	uint8_t posts;		/* in close succession, at most TUNE_STREAM_POSTS */
+};
+
+/*
+ * Another post: is it one of a stream? Posts that follow one another within `gap` are, because that
+ * is less than a reply takes: none of them answers anything, and nobody waits for a single one. One
+ * longer pause does not end the stream, since other threads may have had the CPU.
+ */
+static inline bool roce_stream_continues(struct roce_stream *s, uint64_t gap, uint64_t now)
+{
+	if (time_since(s->posted_at, now) <= gap)
+		s->posts += s->posts < TUNE_STREAM_POSTS;
+	else
+		s->posts = s->posts == TUNE_STREAM_POSTS ? TUNE_STREAM_POSTS - 1 : 0;
+	return s->posts == TUNE_STREAM_POSTS;
+}
+
+static inline void roce_stream_posted(struct roce_stream *s, uint64_t now)
+{
+	s->posted_at = max(s->posted_at, now);
+}
+
 /*
  * Are the posted requests that wait few and small enough to wait for more? The last one has `len`
  * bytes.

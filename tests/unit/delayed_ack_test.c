@@ -175,6 +175,39 @@ static void what_waits_in_vain_stops_coalescing(void **state)
 	assert_true(roce_coalescing_pays(&c));
 }
 
+static bool post_after(struct roce_stream *s, uint64_t pause, uint64_t *now)
+{
+	bool continues;
+
+	*now += pause;
+	continues = roce_stream_continues(s, 100, *now);
+	*now += 1000;	/* the post itself does not count */
+	roce_stream_posted(s, *now);
+	return continues;
+}
+
+/* Nor does the time of what the packets of the last post waited for. */
+static void posts_in_close_succession_are_a_stream(void **state)
+{
+	struct roce_stream s = { 0 };
+	uint64_t now = VRB_SECOND;
+
+	for (int i = 0; i < TUNE_STREAM_POSTS; i++)
+		assert_false(post_after(&s, i ? 100 : 0, &now));
+	assert_true(post_after(&s, 100, &now));
+	assert_false(post_after(&s, 101, &now));	/* one pause does not end it */
+	assert_true(post_after(&s, 100, &now));
+	now += 500;
+	roce_stream_posted(&s, now);
+	roce_stream_posted(&s, now - 500);
+	assert_true(post_after(&s, 100, &now));
+	assert_false(post_after(&s, 101, &now));
+	assert_false(post_after(&s, 101, &now));	/* two do */
+	for (int i = 0; i < TUNE_STREAM_POSTS - 1; i++)
+		assert_false(post_after(&s, 0, &now));
+	assert_true(post_after(&s, 0, &now));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -183,6 +216,7 @@ int main(void)
 		cmocka_unit_test(the_ack_leaves_with_the_last_post_of_a_reply),
 		cmocka_unit_test(few_small_requests_of_a_stream_coalesce),
 		cmocka_unit_test(what_waits_in_vain_stops_coalescing),
+		cmocka_unit_test(posts_in_close_succession_are_a_stream),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

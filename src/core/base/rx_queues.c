@@ -13,6 +13,7 @@ struct vrb_rx_queue vrb_rx_queues[VRB_RX_QUEUES] = {
 		.scheduled = { &vrb_main_rx_queue->scheduled, &vrb_main_rx_queue->scheduled },
 		.delayed = { &vrb_main_rx_queue->delayed, &vrb_main_rx_queue->delayed },
 		.delayed_deadline = VRB_NEVER,
+		.pending.deadline = VRB_NEVER,
 	},
 };
 

@@ -45,6 +45,21 @@ struct rx_stats {
 
 enum { VRB_RX_QUEUES = HOST_SHARDS };	/* the main queue, and at most one per other shard */
 
+struct vrb_tx_batch;
+
+/* Packets of UC and UD requests that wait for the program's next poll (core/tx/tx_pending.h). */
+struct vrb_tx_pending {
+	struct lock lock;		/* protects everything below unless stated otherwise */
+	struct vrb_tx_batch *batch;	/* NULL: none yet */
+	uint64_t since;			/* when the first of its packets was added */
+	unsigned int rest;		/* posts that do not wait, because others waited in vain */
+	/* atomic, read without the lock: has packets, or is being filled */
+	bool waits;
+	uint64_t sent_at;		/* atomic, read without the lock: when a batch had left */
+	/* atomic, read without the lock; may be earlier than the true deadline, never later */
+	uint64_t deadline;
+};
+
 struct vrb_rx_queue {
 	struct lock *lock;		/* protects everything below unless stated otherwise */
 	struct lock own_lock;		/* target of `lock`, except for the main queue */
@@ -66,6 +81,7 @@ struct vrb_rx_queue {
 	struct list delayed;
 	/* atomic, read without the lock; may be earlier than the true deadline, never later */
 	uint64_t delayed_deadline;
+	struct vrb_tx_pending pending;	/* under its own lock */
 	unsigned int delayed_polls;	/* polls since the first ACK was delayed */
 	uint64_t polled_at;		/* atomic: last poll by the program for QPs of this queue */
 	/* atomic, read without the lock; those of sent packets are also written without it */

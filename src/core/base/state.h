@@ -20,6 +20,8 @@
  *	   remote_handle.c's lock  handles of QPs of other processes
  *	4  qp->lock		one QP: queues, engine, state
  *	   xrc_domain->lock	lists of one XRC domain
+ *	   RX queues' pending.lock
+ *				batches of packets that wait; below the others of this level
  *	5  srq->lock
  *	6  cq->lock
  *	7  resend.c's, backlog.c's locks

@@ -11,6 +11,7 @@
 #include "core/cq/cq.h"
 #include "core/fastpath/poll.h"
 #include "core/progress/poll_loop.h"
+#include "core/tx/tx_pending.h"
 #include "run/clock.h"
 #include "util/compiler.h"
 
@@ -32,11 +33,13 @@ static int take_driving(struct vrb_cq *cq)
 {
 	int ret = take_current(cq);
 
-	if (!ret)
-		return 0;
-	/* As in vrb_cq_poll(): other threads may have completed meanwhile. */
-	vrb_poll_once(load_relaxed(&cq->shards));
-	return take_current(cq);
+	if (ret) {
+		/* As in vrb_cq_poll(): other threads may have completed meanwhile. */
+		vrb_poll_once(load_relaxed(&cq->shards));
+		ret = take_current(cq);
+	}
+	vrb_tx_send_pending(load_relaxed(&cq->shards));
+	return ret;
 }
 
 static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
@@ -69,7 +72,11 @@ int vrb_cq_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 
 int vrb_cq_next_poll(struct ibv_cq_ex *ex)
 {
-	return take_current(ex_to_cq(ex));
+	struct vrb_cq *cq = ex_to_cq(ex);
+	int ret = take_current(cq);
+
+	vrb_tx_send_pending(load_relaxed(&cq->shards));
+	return ret;
 }
 
 static void end_poll(struct ibv_cq_ex *ex)

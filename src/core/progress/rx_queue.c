@@ -10,6 +10,7 @@
 #include "core/progress/rx_steering.h"
 #include "core/rx/demux.h"
 #include "core/tx/transmit.h"
+#include "core/tx/tx_pending.h"
 #include "core/tx/tx_sched.h"
 #include "roce/opcode.h"
 #include "run/clock.h"
@@ -258,6 +259,7 @@ static void clear(struct vrb_rx_queue *r)
 	list_init(&r->scheduled);
 	list_init(&r->delayed);
 	r->delayed_deadline = VRB_NEVER;
+	r->pending.deadline = VRB_NEVER;
 	r->missteered = 0;
 	r->looked_at = 0;
 	store_relaxed(&r->served_at, 0);
@@ -371,6 +373,7 @@ static void leave(struct vrb_rx_queue *r)
 	lock_acquire(r->lock);
 	vrb_rx_queue_take_all(r, clock_now(), false);
 	vrb_steer_leave(r);
+	vrb_tx_pending_free(r);
 	lock_release(r->lock);
 }
 
@@ -401,6 +404,8 @@ void vrb_rx_queues_forget(void)
 	lock_renew(&vrb.poll_lock);
 	for (unsigned int i = 1; i < VRB_RX_QUEUES; i++)
 		lock_renew(&vrb_rx_queues[i].own_lock);
+	for (unsigned int i = 0; i < VRB_RX_QUEUES; i++)
+		vrb_tx_pending_forget(&vrb_rx_queues[i]);
 	clear(vrb_main_rx_queue);
 	store_relaxed(&vrb_extra_rx_queues, 0);
 	store_relaxed(&opening, false);

@@ -127,8 +127,11 @@ struct vrb_qp_post {
 	bool is_sender;			/* in `senders`; always while requests are outstanding */
 	bool holds_ack;			/* the ACK leaves with a later post */
 	struct roce_delayed_ack delayed_ack;
+	/* UC, UD: the RX queue in whose batch the QP has packets (tx_pending.h); NULL: none */
+	struct vrb_rx_queue *pending;
 	struct path_ref share;		/* the flows on the QP's path */
 	struct roce_coalescing coalescing;
+	struct roce_stream stream;	/* UC, UD */
 	struct vrb_raw_begun raw_begun;	/* raw packet: sent part of a request */
 	struct pd_senders *senders;	/* the PD's senders; NULL: the QP has no PD */
 	struct list sender;		/* in `senders`; under their lock */

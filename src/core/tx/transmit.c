@@ -10,6 +10,7 @@
 #include "core/local/peer_link.h"
 #include "core/qp/qp.h"
 #include "core/tx/tx_batch.h"
+#include "core/tx/tx_pending.h"
 #include "core/tx/tx_sched.h"
 #include "run/clock.h"
 #include "run/log.h"
@@ -189,6 +190,8 @@ void vrb_transmit_batch(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 	if (qp->post.coalesces)
 		roce_coalescing_ends(&qp->post.coalescing, now);
 	qp->post.coalesces = false;
+	if (unlikely(qp->post.pending != NULL))
+		vrb_tx_pending_settle(qp, b);
 	if (qp->wq.type == IBV_QPT_RAW_PACKET) {
 		transmit_raw(qp, b, now);
 		return;

@@ -33,14 +33,19 @@ static void clear(struct vrb_tx_batch *b)
 	b->run_len = 0;
 }
 
+void vrb_tx_batch_init(struct vrb_tx_batch *b)
+{
+	clear(b);
+	b->sends = 0;
+	b->front = (struct roce_icrc_front){ 0 };
+}
+
 struct vrb_tx_batch *vrb_tx_batch_new(void)
 {
 	struct vrb_tx_batch *b = own_memory(sizeof(*b), vrb_tx_batch_forget);
 
-	if (b) {
-		clear(b);
-		b->front = (struct roce_icrc_front){ 0 };
-	}
+	if (b)
+		vrb_tx_batch_init(b);
 	vrb_tx_batch_mine = b;
 	return b;
 }
@@ -232,5 +237,6 @@ void vrb_tx_batch_send(struct vrb_tx_batch *b)
 	fetch_add_relaxed(&b->queue->stats.sent_pkts, done);
 	if (done < b->n)
 		fetch_add_relaxed(&b->queue->stats.send_lost, b->n - done);
+	b->sends++;
 	clear(b);
 }

@@ -32,6 +32,7 @@ struct vrb_rx_queue;
 
 struct vrb_tx_batch {
 	unsigned int n;
+	unsigned int sends;	/* how often it was sent; wraps */
 	struct vrb_rx_queue *queue;	/* whose wire sends it: of the first packet's QP */
 	uint32_t used;		/* bytes of `data` */
 	uint32_t run_bytes;	/* size of the last packet's run */
@@ -43,6 +44,7 @@ struct vrb_tx_batch {
 
 extern __thread struct vrb_tx_batch *vrb_tx_batch_mine __attribute__((tls_model("initial-exec")));
 struct vrb_tx_batch *vrb_tx_batch_new(void);
+void vrb_tx_batch_init(struct vrb_tx_batch *b);
 void vrb_tx_batch_send(struct vrb_tx_batch *b);
 
 /*

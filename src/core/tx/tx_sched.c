@@ -7,9 +7,12 @@
 #include "core/qp/qp.h"
 #include "core/tx/transmit.h"
 #include "core/tx/tx_batch.h"
+#include "core/tx/tx_pending.h"
 #include "local/bell.h"
 #include "run/clock.h"
+#include "run/config.h"
 #include "run/progress.h"
+#include "run/slowdown.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/tuning.h"
@@ -118,6 +121,38 @@ static bool reply_goes_on(struct vrb_qp *qp, uint64_t now)
 	       load_relaxed(&qp->sched.ack_delayed);
 }
 
+static bool is_unacknowledged(const struct vrb_qp *qp)
+{
+	return qp->wq.type == IBV_QPT_UD || qp->wq.type == IBV_QPT_UC;
+}
+
+/*
+ * May the packets of the last request wait? They do in a stream of small requests, and where there
+ * is a thread that sends them if the program does not poll. A peer within the process is served by
+ * the post itself.
+ */
+static bool may_pend(struct vrb_qp *qp, uint64_t now)
+{
+	const struct vrb_rx_queue *r = vrb_rx_queue_of_shard(qp->config.shard);
+	const struct send_queue *sq = &qp->wq.sq;
+
+	/* The program's own time counts, not that of the poll that sent its last packets. */
+	roce_stream_posted(&qp->post.stream, load_relaxed(&r->pending.sent_at));
+	return roce_stream_continues(&qp->post.stream, slowdown() * TUNE_STREAM_GAP, now) &&
+	       sq_wqe(sq, sq->head - 1)->length <= TUNE_COALESCE_BYTES / 2 &&
+	       qp->wq.state == IBV_QPS_RTS && !qp->post.same_process &&
+	       config_get()->progress_thread;
+}
+
+static void post_unacknowledged(struct vrb_qp *qp, uint64_t now)
+{
+	if (!may_pend(qp, now) || !vrb_tx_pending_transmit(qp, now)) {
+		vrb_transmit(qp, now);
+		now = clock_now();
+	}
+	roce_stream_posted(&qp->post.stream, now);
+}
+
 /* While coalescing, the deadline is already set, so skip reading the clock for each request. */
 void vrb_doorbell(struct vrb_qp *qp)
 {
@@ -132,6 +167,10 @@ void vrb_doorbell(struct vrb_qp *qp)
 		return;
 	}
 	now = clock_now();
+	if (is_unacknowledged(qp)) {
+		post_unacknowledged(qp, now);
+		return;
+	}
 	qp->post.holds_ack = reply_goes_on(qp, now);
 	if (!may_coalesce(qp, now) || !(qp->post.coalesces || coalesce(qp, now)))
 		vrb_transmit(qp, now);
@@ -230,6 +269,7 @@ static void flush(struct vrb_rx_queue *r, uint64_t now)
 {
 	struct vrb_tx_batch *b;
 
+	vrb_tx_pending_send(r);
 	if (list_empty(&r->scheduled) && list_empty(&r->delayed)) {
 		clear_past_deadline(r, now);
 		return;
@@ -338,13 +378,15 @@ uint64_t vrb_delayed_tx_deadline(void)
 	uint64_t due = VRB_NEVER;
 
 	vrb_for_each_rx_queue (r)
-		due = time_earlier(due, load_relaxed(&r->delayed_deadline));
+		due = time_earlier(due, time_earlier(load_relaxed(&r->delayed_deadline),
+						     load_relaxed(&r->pending.deadline)));
 	return due;
 }
 
 void vrb_tx_flush_expired(uint64_t now)
 {
 	vrb_for_each_rx_queue (r) {
+		vrb_tx_pending_expire(r, now);
 		if (!time_reached(load_relaxed(&r->delayed_deadline), now))
 			continue;
 		lock_acquire(r->lock);
@@ -367,6 +409,7 @@ void vrb_tx_flush_delayed(void)
 void vrb_tx_try_flush_delayed(void)
 {
 	vrb_for_each_rx_queue (r) {
+		vrb_tx_pending_send_at_exit(r);
 		if (load_relaxed(&r->delayed_deadline) == VRB_NEVER || !lock_try_at_exit(r->lock))
 			continue;
 		vrb_tx_flush(r, clock_now());
