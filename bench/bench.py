@@ -267,6 +267,9 @@ def wire(b):
     def batches(size):
         return b.udp("gso", 4096 + 44, size >> 12)
 
+    def one_way(program):
+        return lambda: b.perftest("udp", program, ["-s", "65536", "-n", "3000"], 4)
+
     pingpong = lambda: b.udp("pingpong", 24, 20000)
     rows = [
         (
@@ -278,12 +281,16 @@ def wire(b):
             [("UDP ping-pong", pingpong, 1 / 1.5)],
         ),
     ]
-    rows.append(
+    rows += [
         (
             "WRITE 64 bytes and a flag, UDP", LATENCY, lambda: b.own("udp", "flag", 64, 10000, 1),
             [("UDP ping-pong", pingpong)],
-        )
-    )
+        ),
+        (
+            "WRITE 64 KiB, UDP", LATENCY, one_way("ib_write_lat"),
+            [("SEND, the same", one_way("ib_send_lat"))],
+        ),
+    ]
     for size in 1024, 4096:
         rows += [
             (

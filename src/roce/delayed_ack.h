@@ -75,21 +75,16 @@ static inline void roce_delayed_ack_alone(struct roce_delayed_ack *d, uint64_t n
 }
 
 /*
- * May ACKs be delayed after a round of `packets`? Many packets are a stream, whose sender waits for
- * the ACKs.
+ * May a QP's ACK be delayed after a round of `packets`? Until the next poll if a poller received
+ * them, else until the reply. Many packets are a stream, whose sender waits for the ACKs, unless
+ * the two ends take turns: then they are a long message. urgent: the QP has more to send than an
+ * ACK.
  */
-static inline bool roce_delayed_ack_round(uint32_t packets)
+static inline bool roce_delayed_ack_may_wait(uint32_t packets, bool urgent, bool poller,
+					     bool expects_reply, bool take_turns)
 {
-	return packets <= TUNE_ACK_DELAY_PACKETS;
-}
-
-/*
- * May a QP's ACK be delayed? Until the next poll if a poller received the packets, else until the
- * reply. urgent: the QP has more to send than an ACK.
- */
-static inline bool roce_delayed_ack_may_wait(bool urgent, bool poller, bool expects_reply)
-{
-	return !urgent && (poller || expects_reply);
+	return (packets <= TUNE_ACK_DELAY_PACKETS || take_turns) && !urgent &&
+	       (poller || expects_reply);
 }
 
 /* Have ACKs been delayed for the maximum number of polls? */

@@ -322,7 +322,8 @@ static bool delay_ack(struct world *w, struct sim_qp *qp)
 		return false;
 	if (!urgent)
 		roce_delayed_ack_requested(d, w->now);
-	if (!roce_delayed_ack_may_wait(urgent, false, roce_delayed_ack_expects_reply(d)))
+	if (!roce_delayed_ack_may_wait(1, urgent, false, roce_delayed_ack_expects_reply(d),
+				       false))
 		return false;
 	qp->acks_delayed++;
 	world_at(w, w->now + roce_delayed_ack_time(false), send_overdue_ack, qp);

@@ -80,21 +80,30 @@ static void replies_are_expected_and_forgotten(void **state)
 
 static void an_ack_waits_for_a_poll_or_a_reply(void **state)
 {
+	enum { FEW = TUNE_ACK_DELAY_PACKETS, MANY };
 	static const struct {
-		bool urgent, poller, expects_reply, waits;
+		uint32_t packets;
+		bool urgent, poller, expects_reply, take_turns, waits;
 	} table[] = {
-		{ false, false, false, false }, { false, true, false, true },
-		{ false, false, true, true },   { false, true, true, true },
-		{ true, false, false, false },  { true, true, false, false },
-		{ true, false, true, false },   { true, true, true, false },
+		{ FEW, false, false, false, false, false },
+		{ FEW, false, true, false, false, true },
+		{ FEW, false, false, true, false, true },
+		{ FEW, false, true, true, false, true },
+		{ FEW, true, false, false, false, false },
+		{ FEW, true, true, false, false, false },
+		{ FEW, true, false, true, false, false },
+		{ FEW, true, true, true, true, false },
+		{ MANY, false, true, true, false, false },
+		{ MANY, false, false, true, true, true },
+		{ MANY, false, true, true, true, true },
+		{ MANY, true, true, true, true, false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(table); i++)
-		if (roce_delayed_ack_may_wait(table[i].urgent, table[i].poller,
-					      table[i].expects_reply) != table[i].waits)
+		if (roce_delayed_ack_may_wait(table[i].packets, table[i].urgent, table[i].poller,
+					      table[i].expects_reply, table[i].take_turns) !=
+		    table[i].waits)
 			fail_msg("row %zu", i);
-	assert_true(roce_delayed_ack_round(TUNE_ACK_DELAY_PACKETS));
-	assert_false(roce_delayed_ack_round(TUNE_ACK_DELAY_PACKETS + 1));
 	assert_false(roce_delayed_ack_polls_over(TUNE_ACK_DELAY_POLLS - 1));
 	assert_true(roce_delayed_ack_polls_over(TUNE_ACK_DELAY_POLLS));
 	assert_true(roce_delayed_ack_time(true) == TUNE_ACK_DELAY_MAX);

@@ -142,6 +142,16 @@ static const struct row {
 	{ "if there is one run only",
 	  { { 1, ACK, OPCODE_ACK }, { 2, 100 }, { 2, MIDDLE } },
 	  "1 2 2 | " },
+	{ "or the run before it", { { 3, MIDDLE }, { 1, ACK, OPCODE_ACK } }, "4 | " },
+	{ "behind a message of two packets it is with the last",
+	  { { 1, WRITE_FIRST }, { 1, MIDDLE }, { 1, ACK, OPCODE_ACK } },
+	  "1 2 | " },
+	{ "and of more",
+	  { { 1, WRITE_FIRST }, { 2, MIDDLE }, { 1, ACK, OPCODE_ACK } },
+	  "2 2 | " },
+	{ "but not if it has another destination",
+	  { { 1, WRITE_FIRST }, { 1, MIDDLE }, { 1, ACK, OPCODE_ACK, 2 } },
+	  "2 1 | " },
 };
 
 static void test_runs(void **state)
@@ -216,6 +226,27 @@ static void test_queue_of_qp(void **state)
 	assert_int_equal(vrb_main_rx_queue->stats.sent_pkts, by_main);
 }
 
+/* A full batch waits for the ACK behind the last packet of the QP's output. */
+static void test_ack_of_full_batch(void **state)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+	static struct vrb_qp qp = { .wq.state = IBV_QPS_RTS };
+
+	qp.roce.wq = &qp.wq;
+	refuses = false;
+	for (int pending = 0; pending < 2; pending++) {
+		left[0] = '\0';
+		qp.roce.resp.ack.pending = pending;
+		add_from(&qp, b, OPCODE_SEND, WRITE_FIRST, 1, 0);
+		for (unsigned int i = 0; i < 15; i++)
+			add_from(&qp, b, OPCODE_SEND, MIDDLE, 1, 0);
+		qp.roce.resp.ack.pending = false;
+		add_from(&qp, b, OPCODE_ACK, ACK, 1, 0);
+		vrb_tx_batch_flush(b);
+		assert_string_equal(left, pending ? "2 15 | " : "2 14 | 1 | ");
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -223,6 +254,7 @@ int main(void)
 		cmocka_unit_test(test_refused_run),
 		cmocka_unit_test(test_no_wire),
 		cmocka_unit_test(test_queue_of_qp),
+		cmocka_unit_test(test_ack_of_full_batch),
 	};
 
 	vrb_main_rx_queue->wire = &wire;

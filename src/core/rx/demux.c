@@ -91,6 +91,8 @@ void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue
 	}
 	qp->sched.urgency = due;
 	qp->sched.expects_reply = roce_delayed_ack_expects_reply(&qp->post.delayed_ack);
+	qp->sched.takes_turns = qp->sched.expects_reply && !roce_in_flight(&qp->roce) &&
+				!roce_in_message(&qp->roce);
 	if (by && leaves_in_this_round(qp, due)) {
 		list_del(&qp->sched.node);
 		list_add_tail(&r->scheduled, &qp->sched.node);

@@ -95,6 +95,25 @@ static void enter_run(struct vrb_tx_batch *b, struct wire_pkt *p)
 	}
 }
 
+static bool is_ack(const struct wire_pkt *p)
+{
+	return roce_opcode_info(p->data[0])->kind == ROCE_KIND_ACK;
+}
+
+/*
+ * A message of two packets is one run, since the first has one header more. If an ACK follows, the
+ * last packet starts a run with it instead, so that both arrive together.
+ */
+static void part_from_first(struct vrb_tx_batch *b, struct wire_pkt *last,
+			    const struct wire_pkt *ack)
+{
+	if (b->run_len || last->ip_id != 1 || memcmp(&last->path, &ack->path, sizeof(ack->path)))
+		return;
+	last->ip_id = 0;
+	put_icrc(b, last);
+	b->run_bytes = b->run_len = last->len;
+}
+
 /*
  * A run that started at the end of the batch would be short: its packet moves to the next batch. So
  * the LAST of a READ's answer, longer than those before it, forms a run with the FIRST of the next
@@ -121,6 +140,15 @@ static struct wire_pkt *move_to_next(struct vrb_tx_batch *b, struct vrb_qp *qp, 
 static bool run_full(const struct vrb_tx_batch *b, uint32_t len)
 {
 	return b->run_bytes + len > WIRE_RUN_BYTES;
+}
+
+/*
+ * The last packet of the output leaves together with an ACK behind it: a peer that has the ACK and
+ * not yet all of the message stops polling, and watches its memory for the rest.
+ */
+static bool ack_follows(const struct vrb_qp *qp)
+{
+	return qp && roce_has_ack(&qp->roce) && roce_has_ack_only(&qp->roce);
 }
 
 /*
@@ -166,12 +194,15 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 	if (seen && tap.mark)
 		p->path.traffic_class |= ROCE_ECN_CE;
 	p = move_to_next(b, qp, p);
+	if (b->n > 1 && is_ack(p))
+		part_from_first(b, p - 1, p);
 	enter_run(b, p);
 	put_icrc(b, p);
 	if (seen && tap.flip)
 		flip(p, tap.flip_bit);
 	b->used += p->len;
-	if (++b->n == TX_BATCH_PACKETS || b->used >= TX_BATCH_BYTES || run_full(b, p->len))
+	if (++b->n == TX_BATCH_PACKETS ||
+	    ((b->used >= TX_BATCH_BYTES || run_full(b, p->len)) && !ack_follows(qp)))
 		vrb_tx_batch_flush(b);
 }
 
@@ -206,7 +237,7 @@ static void move_ack(struct vrb_tx_batch *b)
 {
 	struct wire_pkt ack = b->pkts[0];
 
-	if (b->n < 2 || roce_opcode_info(ack.data[0])->kind != ROCE_KIND_ACK || b->pkts[1].ip_id ||
+	if (b->n < 2 || !is_ack(&ack) || b->pkts[1].ip_id ||
 	    b->pkts[b->n - 1].ip_id != b->n - 2 || !joins(b, &b->pkts[b->n - 1], &ack))
 		return;
 	memmove(b->pkts, b->pkts + 1, (b->n - 1) * sizeof(ack));

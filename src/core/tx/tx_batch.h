@@ -39,7 +39,8 @@ struct vrb_tx_batch {
 	uint32_t run_len;	/* length of the run's packets; 0: the run has ended */
 	struct roce_icrc_front front;
 	struct wire_pkt pkts[TX_BATCH_PACKETS];
-	uint8_t data[TX_BATCH_BYTES + ROCE_MAX_PACKET];
+	/* a full batch has room for an ACK */
+	uint8_t data[TX_BATCH_BYTES + 2 * ROCE_MAX_PACKET];
 };
 
 extern __thread struct vrb_tx_batch *vrb_tx_batch_mine __attribute__((tls_model("initial-exec")));

@@ -300,13 +300,11 @@ static bool may_delay(const struct vrb_rx_queue *r, unsigned int packets, bool p
 {
 	const struct list *pos;
 
-	if (!roce_delayed_ack_round(packets))
-		return false;
 	list_for_each(pos, &r->scheduled) {
 		const struct vrb_qp *qp = list_entry(pos, struct vrb_qp, sched.node);
 
-		if (!roce_delayed_ack_may_wait(qp->sched.urgency == TX_NOW, poller,
-					       qp->sched.expects_reply))
+		if (!roce_delayed_ack_may_wait(packets, qp->sched.urgency == TX_NOW, poller,
+					       qp->sched.expects_reply, qp->sched.takes_turns))
 			return false;
 	}
 	return true;
