@@ -127,7 +127,7 @@ struct vrb_qp_post {
 	bool is_sender;			/* in `senders`; always while requests are outstanding */
 	bool holds_ack;			/* the ACK leaves with a later post */
 	struct roce_delayed_ack delayed_ack;
-	/* UC, UD: the RX queue in whose batch the QP has packets (tx_pending.h); NULL: none */
+	/* UC, UD: the RX queue in whose batch the QP may have packets (tx_pending.h) */
 	struct vrb_rx_queue *pending;
 	struct path_ref share;		/* the flows on the QP's path */
 	struct roce_coalescing coalescing;

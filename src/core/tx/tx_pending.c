@@ -91,7 +91,7 @@ static void fill(struct vrb_tx_pending *p, struct vrb_qp *qp, struct vrb_rx_queu
 	if (first && b->n)
 		start_waiting(p, now);
 	set_waits(p, b->n);
-	qp->post.pending = b->n ? r : NULL;
+	qp->post.pending = r;
 }
 
 bool vrb_tx_pending_transmit(struct vrb_qp *qp, uint64_t now)

@@ -7,8 +7,8 @@
  * program polls a CQ, or for TUNE_PENDING_TIME, after which the progress thread sends them. A poll
  * sends them before it takes completions: what a program has seen complete has left the process.
  *
- * A QP remembers the queue in whose batch it has packets. What it transmits otherwise comes after
- * these, since UC loses a message that is overtaken (IBTA vol 1, 9.8.2.2).
+ * A QP remembers the queue in whose batch it may have packets. What it transmits otherwise comes
+ * after these, since UC loses a message that is overtaken (IBTA vol 1, 9.8.2).
  *
  * Lock: vrb_tx_pending.lock of core/base/rx_queues.h, below qp->lock. It is held while the batch is
  * sent, so that no other batch of the same QP overtakes it.

@@ -133,11 +133,12 @@ static bool is_unacknowledged(const struct vrb_qp *qp)
  */
 static bool may_pend(struct vrb_qp *qp, uint64_t now)
 {
-	const struct vrb_rx_queue *r = vrb_rx_queue_of_shard(qp->config.shard);
 	const struct send_queue *sq = &qp->wq.sq;
 
 	/* The program's own time counts, not that of the poll that sent its last packets. */
-	roce_stream_posted(&qp->post.stream, load_relaxed(&r->pending.sent_at));
+	if (qp->post.pending)
+		roce_stream_posted(&qp->post.stream,
+				   load_relaxed(&qp->post.pending->pending.sent_at));
 	return roce_stream_continues(&qp->post.stream, slowdown() * TUNE_STREAM_GAP, now) &&
 	       sq_wqe(sq, sq->head - 1)->length <= TUNE_COALESCE_BYTES / 2 &&
 	       qp->wq.state == IBV_QPS_RTS && !qp->post.same_process &&
