@@ -247,6 +247,39 @@ static void test_ack_of_full_batch(void **state)
 	}
 }
 
+/* One that is announced and does not come makes no batch longer than its memory. */
+static void test_missing_ack(void **state)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+	static struct vrb_qp qp = { .wq.state = IBV_QPS_RTS };
+
+	qp.roce.wq = &qp.wq;
+	qp.roce.resp.ack.pending = true;
+	refuses = false;
+	for (unsigned int i = 0; i < 200; i++) {
+		add_from(&qp, b, OPCODE_SEND, MIDDLE, 1, 0);
+		assert_true(b->used + ROCE_MAX_PACKET <= sizeof(b->data));
+		left[0] = '\0';
+	}
+	vrb_tx_batch_flush(b);
+}
+
+/* The ICRC of a packet that a fault has spoiled is not computed anew. */
+static void test_spoiled_packet(void **state)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+
+	refuses = false;
+	left[0] = '\0';
+	add(b, OPCODE_SEND, WRITE_FIRST, 1, 0);
+	add(b, OPCODE_SEND, MIDDLE, 1, 0);
+	b->flipped = true;
+	add(b, OPCODE_ACK, ACK, 1, 0);
+	vrb_tx_batch_flush(b);
+	assert_string_equal(left, "2 1 | ");
+	assert_false(b->flipped);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -255,6 +288,8 @@ int main(void)
 		cmocka_unit_test(test_no_wire),
 		cmocka_unit_test(test_queue_of_qp),
 		cmocka_unit_test(test_ack_of_full_batch),
+		cmocka_unit_test(test_missing_ack),
+		cmocka_unit_test(test_spoiled_packet),
 	};
 
 	vrb_main_rx_queue->wire = &wire;

@@ -31,6 +31,7 @@ static void clear(struct vrb_tx_batch *b)
 	b->n = 0;
 	b->used = 0;
 	b->run_len = 0;
+	b->flipped = false;
 }
 
 void vrb_tx_batch_init(struct vrb_tx_batch *b)
@@ -107,7 +108,8 @@ static bool is_ack(const struct wire_pkt *p)
 static void part_from_first(struct vrb_tx_batch *b, struct wire_pkt *last,
 			    const struct wire_pkt *ack)
 {
-	if (b->run_len || last->ip_id != 1 || memcmp(&last->path, &ack->path, sizeof(ack->path)))
+	if (b->run_len || last->ip_id != 1 || b->flipped ||
+	    memcmp(&last->path, &ack->path, sizeof(ack->path)))
 		return;
 	last->ip_id = 0;
 	put_icrc(b, last);
@@ -140,6 +142,16 @@ static struct wire_pkt *move_to_next(struct vrb_tx_batch *b, struct vrb_qp *qp, 
 static bool run_full(const struct vrb_tx_batch *b, uint32_t len)
 {
 	return b->run_bytes + len > WIRE_RUN_BYTES;
+}
+
+static bool is_full(const struct vrb_tx_batch *b, uint32_t len)
+{
+	return b->used >= TX_BATCH_BYTES || run_full(b, len);
+}
+
+static bool has_no_room(const struct vrb_tx_batch *b)
+{
+	return b->n == TX_BATCH_PACKETS || b->used >= TX_BATCH_BYTES + ROCE_MAX_PACKET;
 }
 
 /*
@@ -198,11 +210,13 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 		part_from_first(b, p - 1, p);
 	enter_run(b, p);
 	put_icrc(b, p);
-	if (seen && tap.flip)
+	if (seen && tap.flip) {
 		flip(p, tap.flip_bit);
+		b->flipped = true;
+	}
 	b->used += p->len;
-	if (++b->n == TX_BATCH_PACKETS ||
-	    ((b->used >= TX_BATCH_BYTES || run_full(b, p->len)) && !ack_follows(qp)))
+	b->n++;
+	if (has_no_room(b) || (is_full(b, p->len) && !ack_follows(qp)))
 		vrb_tx_batch_flush(b);
 }
 
@@ -237,7 +251,7 @@ static void move_ack(struct vrb_tx_batch *b)
 {
 	struct wire_pkt ack = b->pkts[0];
 
-	if (b->n < 2 || !is_ack(&ack) || b->pkts[1].ip_id ||
+	if (b->n < 2 || !is_ack(&ack) || b->flipped || b->pkts[1].ip_id ||
 	    b->pkts[b->n - 1].ip_id != b->n - 2 || !joins(b, &b->pkts[b->n - 1], &ack))
 		return;
 	memmove(b->pkts, b->pkts + 1, (b->n - 1) * sizeof(ack));

@@ -37,9 +37,10 @@ struct vrb_tx_batch {
 	uint32_t used;		/* bytes of `data` */
 	uint32_t run_bytes;	/* size of the last packet's run */
 	uint32_t run_len;	/* length of the run's packets; 0: the run has ended */
+	bool flipped;		/* a fault has spoiled an ICRC: none is computed anew */
 	struct roce_icrc_front front;
 	struct wire_pkt pkts[TX_BATCH_PACKETS];
-	/* a full batch has room for an ACK */
+	/* a batch that is full may wait for one packet more, an ACK */
 	uint8_t data[TX_BATCH_BYTES + 2 * ROCE_MAX_PACKET];
 };
 
