@@ -149,9 +149,21 @@ static const struct row {
 	{ "and of more",
 	  { { 1, WRITE_FIRST }, { 2, MIDDLE }, { 1, ACK, OPCODE_ACK } },
 	  "2 2 | " },
+	{ "and of such as end with a short one",
+	  { { 3, MIDDLE }, { 1, 100 }, { 1, ACK, OPCODE_ACK } },
+	  "3 2 | " },
+	{ "also in a batch that is almost full",
+	  { { 14, MIDDLE }, { 1, 100 }, { 1, ACK, OPCODE_ACK } },
+	  "14 2 | " },
 	{ "but not if it has another destination",
 	  { { 1, WRITE_FIRST }, { 1, MIDDLE }, { 1, ACK, OPCODE_ACK, 2 } },
 	  "2 1 | " },
+	{ "or goes to another block",
+	  { { 1, WRITE_FIRST }, { 1, MIDDLE }, { 1, ACK, OPCODE_ACK, 0, 1 } },
+	  "2 1 | " },
+	{ "nor is an ACK taken from its message",
+	  { { 3, MIDDLE }, { 2, ACK, OPCODE_ACK } },
+	  "4 1 | " },
 };
 
 static void test_runs(void **state)

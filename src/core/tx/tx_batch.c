@@ -74,14 +74,20 @@ static void put_icrc(struct vrb_tx_batch *b, struct wire_pkt *p)
 	memcpy(p->data + len, &icrc, sizeof(icrc));
 }
 
+static bool has_same_target(const struct vrb_tx_batch *b, const struct wire_pkt *last,
+			    const struct wire_pkt *p)
+{
+	return load_relaxed(&b->queue->wire->runs) &&
+	       !memcmp(&last->path, &p->path, sizeof(p->path)) &&
+	       !memcmp(last->data + BTH_BLOCK_AT, p->data + BTH_BLOCK_AT, BTH_BLOCK_LEN);
+}
+
 /* Can p follow `last` in its run? A shorter packet can, as the final one. */
 static bool joins(const struct vrb_tx_batch *b, const struct wire_pkt *last,
 		  const struct wire_pkt *p)
 {
 	return p->len <= b->run_len && b->run_bytes + p->len <= WIRE_RUN_BYTES &&
-	       load_relaxed(&b->queue->wire->runs) &&
-	       !memcmp(&last->path, &p->path, sizeof(p->path)) &&
-	       !memcmp(last->data + BTH_BLOCK_AT, p->data + BTH_BLOCK_AT, BTH_BLOCK_LEN);
+	       has_same_target(b, last, p);
 }
 
 static void enter_run(struct vrb_tx_batch *b, struct wire_pkt *p)
@@ -102,14 +108,12 @@ static bool is_ack(const struct wire_pkt *p)
 }
 
 /*
- * A message of two packets is one run, since the first has one header more. If an ACK follows, the
- * last packet starts a run with it instead, so that both arrive together.
+ * The last packet of a message ends its run if it is shorter than the one before. If an ACK
+ * follows, it starts another run with that instead, so that both arrive together.
  */
-static void part_from_first(struct vrb_tx_batch *b, struct wire_pkt *last,
-			    const struct wire_pkt *ack)
+static void part_from_run(struct vrb_tx_batch *b, struct wire_pkt *last, const struct wire_pkt *ack)
 {
-	if (b->run_len || last->ip_id != 1 || b->flipped ||
-	    memcmp(&last->path, &ack->path, sizeof(ack->path)))
+	if (!last->ip_id || is_ack(last) || b->flipped || !has_same_target(b, last, ack))
 		return;
 	last->ip_id = 0;
 	put_icrc(b, last);
@@ -205,9 +209,9 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 		p->path.traffic_class |= ROCE_ECN_ECT0;
 	if (seen && tap.mark)
 		p->path.traffic_class |= ROCE_ECN_CE;
+	if (b->n && !b->run_len && is_ack(p))
+		part_from_run(b, p - 1, p);
 	p = move_to_next(b, qp, p);
-	if (b->n > 1 && is_ack(p))
-		part_from_first(b, p - 1, p);
 	enter_run(b, p);
 	put_icrc(b, p);
 	if (seen && tap.flip) {

@@ -133,7 +133,7 @@ void vrb_tx_pending_send(struct vrb_rx_queue *r)
 	lock_release(&p->lock);
 }
 
-void vrb_tx_pending_send_at_exit(struct vrb_rx_queue *r)
+void vrb_tx_pending_try_send(struct vrb_rx_queue *r)
 {
 	struct vrb_tx_pending *p = &r->pending;
 

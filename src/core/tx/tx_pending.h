@@ -39,7 +39,9 @@ void vrb_tx_pending_settle(struct vrb_qp *qp, const struct vrb_tx_batch *b);
 
 /* Sends the pending packets of an RX queue, if it has any. Must hold no lock below level 4. */
 void vrb_tx_pending_send(struct vrb_rx_queue *r);
-void vrb_tx_pending_send_at_exit(struct vrb_rx_queue *r);
+
+/* As vrb_tx_pending_send(), unless another thread uses the batch. Also at exit. */
+void vrb_tx_pending_try_send(struct vrb_rx_queue *r);
 
 /* Sends those that have waited for TUNE_PENDING_TIME. Must hold no lock below level 4. */
 void vrb_tx_pending_expire(struct vrb_rx_queue *r, uint64_t now);

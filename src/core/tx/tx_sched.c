@@ -270,7 +270,7 @@ static void flush(struct vrb_rx_queue *r, uint64_t now)
 {
 	struct vrb_tx_batch *b;
 
-	vrb_tx_pending_send(r);
+	vrb_tx_pending_try_send(r);
 	if (list_empty(&r->scheduled) && list_empty(&r->delayed)) {
 		clear_past_deadline(r, now);
 		return;
@@ -408,7 +408,7 @@ void vrb_tx_flush_delayed(void)
 void vrb_tx_try_flush_delayed(void)
 {
 	vrb_for_each_rx_queue (r) {
-		vrb_tx_pending_send_at_exit(r);
+		vrb_tx_pending_try_send(r);
 		if (load_relaxed(&r->delayed_deadline) == VRB_NEVER || !lock_try_at_exit(r->lock))
 			continue;
 		vrb_tx_flush(r, clock_now());
