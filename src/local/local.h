@@ -6,7 +6,7 @@
  * It offers two things to core, per peer process:
  *	- a wire in shared memory (lane.h): small packets of the engine are copied once, into a
  *	  slot; large payloads stay in place, and the receiver pulls them with one system call;
- *	- one-sided access (onesided.c): WRITE, READ, atomics and FLUSH run here, after checking the
+ *	- one-sided access (onesided.h): WRITE, READ, atomics and FLUSH run here, after checking the
  *	  peer's published QP and key tables, by cross-memory attach. A request that is not clearly
  *	  permitted is sent as packets instead: the owner of the memory detects the error and
  *	  answers it, so only the engine implements error handling.

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Checks and system calls of one-sided access; onesided.h documents the protocol. */
+/* Lists of one-sided requests: checks and system calls; onesided.h documents the protocol. */
 #include "local/onesided.h"
 
-#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/uio.h>
 
 #include "host/host.h"
+#include "local/onesided_rules.h"
 #include "local/parts.h"
 #include "local/peer.h"
 #include "local/region_map.h"
@@ -15,28 +15,6 @@
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
-
-static inline bool accepts_requests(const struct seg_qp *target, const struct wq_qp *wq)
-{
-	if (target->type != wq->type || target->dest_qpn != wq->qpn ||
-	    (wq->type != IBV_QPT_RC && wq->type != IBV_QPT_UC))
-		return false;
-	/* It was reset since, and would not take our packets. UC takes any PSN. */
-	if (wq->type == IBV_QPT_RC && target->rq_psn != (uint16_t)wq->sq_psn)
-		return false;
-	/* In RTR the first request must be a packet, because the QP raises an event for it. */
-	if (target->state != IBV_QPS_RTS && target->state != IBV_QPS_SQD &&
-	    !(target->state == IBV_QPS_RTR && target->flags & SEG_QP_ESTABLISHED))
-		return false;
-	return memcmp(target->src_gid, wq->path.dst.raw, sizeof(target->src_gid)) == 0 &&
-	       memcmp(target->dest_gid, wq->path.src.raw, sizeof(target->dest_gid)) == 0;
-}
-
-/* Does a remote QP with these rights and READ resources grant such requests? */
-static bool may_access(uint32_t rights, bool reads, enum mem_access access)
-{
-	return rights & mem_access_right(access) && (access == MEM_REMOTE_WRITE || reads);
-}
 
 bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq_qp *wq)
 {
@@ -47,7 +25,7 @@ bool onesided_begin(struct onesided *o, struct local_peer *peer, const struct wq
 	if (!load_relaxed(&peer->cma))
 		return false;
 	o->entry = peer_map_qp(&peer->map, wq->dest_qpn, &o->target);
-	return o->entry != NULL && accepts_requests(&o->target, wq);
+	return o->entry != NULL && onesided_accepts(&o->target, wq);
 }
 
 /*
@@ -153,152 +131,6 @@ static uint8_t *mapped_address(struct onesided *o, uint64_t va, enum mem_access 
 	return base != NULL ? base + (host - region->host) : NULL;
 }
 
-/* L8: the fence between the hazards of onesided_one() and the loads that may find the keys dead. */
-static inline void claim_fence(const struct local_peer *peer)
-{
-	if (likely(load_relaxed(peer->own_heavy) && load_relaxed(&peer->map.header->heavy)))
-		light_fence();
-	else
-		full_fence();
-}
-
-/* L8, as claim_key(), for both keys; the caller clears the hazards in any case. */
-static inline bool claim_known(struct local_peer *peer, const struct region_map *m,
-			       const struct onesided_request *r)
-{
-	if (r->own)
-		store_relaxed(&peer->own_key, mr_key_index(r->lkey));
-	store_relaxed(&peer->map.lane->hazard[0], m->index);
-	claim_fence(peer);
-	return region_map_lives(m);
-}
-
-/* Returns the memory at this end; NULL: its key does not clearly grant the access. */
-static inline void *own_memory(const struct wq_qp *wq, const struct onesided_request *r)
-{
-	enum mem_access access = r->access == MEM_REMOTE_WRITE ? MEM_LOCAL_READ : MEM_LOCAL_WRITE;
-	const struct mr_entry *e = r->own;
-
-	if (!e)
-		return (void *)(uintptr_t)r->addr;
-	if (!(load_acquire(&e->refs) & MR_LIVE) || e->kind == MR_NULL ||
-	    mr_entry_check_local(e, r->lkey, wq->send_pdn, r->addr, r->len, access) != REASON_NONE)
-		return NULL;
-	return (void *)(uintptr_t)(e->host + (r->addr - e->va));
-}
-
-/* What an atomic makes of a word. */
-static inline uint64_t atomic_result(const struct onesided_request *r, uint64_t original)
-{
-	if (r->op == ATOMIC_OP_FETCH_ADD)
-		return original + r->compare_add;
-	return original == r->compare_add ? r->swap : original;
-}
-
-/*
- * The original value is in its place before the atomic happens, so if that place faults, none has
- * happened. A loop, because instructions of programs may change the word meanwhile.
- */
-static inline bool guard_atomic(uint64_t *there, void *here, const struct onesided_request *r)
-{
-	uint64_t found, original;
-
-	if (!vrb_guard_copy(&found, there, sizeof(found)))
-		return false;
-	do {
-		original = found;
-		if (!vrb_guard_copy(here, &original, sizeof(original)) ||
-		    !vrb_guard_cmp_swap64(there, original, atomic_result(r, original), &found))
-			return false;
-	} while (unlikely(found != original));
-	return true;
-}
-
-/* The lock excludes emulated atomics through registrations that other processes cannot map. */
-static inline bool run_atomic(struct local *l, void *there, void *here,
-			      const struct onesided_request *r)
-{
-	bool done;
-
-	if (unlikely((r->va | (uintptr_t)there) % sizeof(uint64_t)))
-		return false;
-	host_lock_atomics(l->host, (uintptr_t)there);
-	done = guard_atomic(there, here, r);
-	host_unlock_atomics(l->host, (uintptr_t)there);
-	return done;
-}
-
-static inline bool run_guarded(struct local *l, void *there, void *here,
-			       const struct onesided_request *r)
-{
-	switch (r->access) {
-	case MEM_REMOTE_WRITE:
-		return r->past ? vrb_guard_copy_past(there, here, r->len) :
-				 vrb_guard_copy(there, here, r->len);
-	case MEM_REMOTE_READ:
-		return vrb_guard_copy(here, there, r->len);
-	default:
-		return run_atomic(l, there, here, r);
-	}
-}
-
-static inline bool run_known(struct local *l, struct local_peer *peer, const struct wq_qp *wq,
-			     const struct region_map *m, const struct onesided_request *r)
-{
-	void *here = own_memory(wq, r), *there = m->bytes + (r->va - m->key.va);
-
-	if (unlikely(!here || !peer_in_reach(peer)))
-		return false;
-	if (unlikely(!run_guarded(l, there, here, r))) {
-		region_map_faulted(peer->regions, there, r->len);
-		return false;
-	}
-	return r->access != MEM_REMOTE_READ || peer_in_reach(peer);
-}
-
-static inline bool target_stands(const struct seg_qp *entry, const struct onesided_target *t)
-{
-	return load_acquire(&entry->gen) == t->gen && load_relaxed(&entry->qpn) == t->qpn;
-}
-
-static __attribute__((noinline)) bool find_target(const struct onesided_request *r,
-						  const struct wq_qp *wq)
-{
-	struct seg_qp found;
-
-	if (!peer_map_qp_copy(r->entry, wq->dest_qpn, &found) || !accepts_requests(&found, wq))
-		return false;
-	*r->target = (struct onesided_target){
-		.qpn = found.qpn, .gen = found.gen, .pdn = found.pdn, .access = found.access,
-		.reads = found.max_dest_rd_atomic != 0,
-	};
-	return true;
-}
-
-bool onesided_one(struct local *l, struct local_peer *peer, const struct wq_qp *wq,
-		  const struct onesided_request *r)
-{
-	const struct onesided_target *target = r->target;
-	const struct region_map *m;
-	bool done;
-
-	if (peer->regions == NULL)
-		return false;
-	m = region_map_known(peer->regions, mr_key_index(r->rkey), r->access);
-	if (m == NULL || (unlikely(!target_stands(r->entry, target)) && !find_target(r, wq)) ||
-	    !may_access(target->access, target->reads, r->access) ||
-	    mr_entry_check_remote(&m->key, r->rkey, target->pdn, target->qpn, r->va, r->len,
-				  r->access) != REASON_NONE)
-		return false;
-	done = claim_known(peer, m, r) && target_stands(r->entry, target) &&
-	       run_known(l, peer, wq, m, r);
-	/* L8, release: as in onesided_end() */
-	store_release(&peer->map.lane->hazard[0], 0);
-	if (r->own)
-		store_release(&peer->own_key, 0);
-	return done;
-}
-
 enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *wq, uint32_t rkey,
 			    uint64_t va, uint64_t len, enum mem_access access,
 			    struct mr_entry *copy)
@@ -318,15 +150,6 @@ enum reason onesided_reason(const struct local_peer *peer, const struct wq_qp *w
 		return REASON_NONE;
 	return mr_entry_check(copy, rkey, target.pdn, target.qpn, va, len, access);
 }
-
-/*
- * Programs spin on the last byte of a request, so it must be written last. The kernel copies local
- * segments in order, but the bytes within a segment in any order. So the last TAIL bytes form a
- * local segment of their own. On architectures with weak store order they form a remote segment of
- * their own as well: between two remote segments the kernel drops page references with atomics that
- * are full barriers.
- */
-#define TAIL UINT64_C(8)
 
 /*
  * A range that continues the previous segment extends it: each segment costs the kernel a page
@@ -357,9 +180,10 @@ static void add_local(struct onesided *o, const struct wq_seg *seg, unsigned int
 	memcpy(&o->local_seg[o->n_local], seg, n * sizeof(*seg));
 	o->n_local += n;
 	last = &o->local_seg[o->n_local - 1];
-	if (last->len > TAIL) {
-		last->len -= TAIL;
-		o->local_seg[o->n_local++] = (struct wq_seg){ last->addr + last->len, TAIL };
+	if (last->len > ONESIDED_TAIL) {
+		last->len -= ONESIDED_TAIL;
+		o->local_seg[o->n_local++] =
+			(struct wq_seg){ last->addr + last->len, ONESIDED_TAIL };
 	}
 }
 
@@ -385,7 +209,7 @@ static bool add_granted(struct onesided *o, uint64_t va, uint64_t len, enum mem_
 		add_mapped(o, at, seg, n);
 		return true;
 	}
-	add_remote(o, o->key.host + (va - o->key.va), len, min(seg[n - 1].len, TAIL));
+	add_remote(o, o->key.host + (va - o->key.va), len, min(seg[n - 1].len, ONESIDED_TAIL));
 	add_local(o, seg, n);
 	return true;
 }
@@ -395,7 +219,7 @@ bool onesided_add(struct onesided *o, uint32_t rkey, uint64_t va, uint64_t len,
 {
 	if (o->n_op == ONESIDED_OPS || o->n_local + n > ONESIDED_SEGS + o->n_op)
 		return false;
-	if (!may_access(o->target.access, o->target.max_dest_rd_atomic != 0, access))
+	if (!onesided_permits(o->target.access, o->target.max_dest_rd_atomic != 0, access))
 		return false;
 	if (len > 0) {
 		if (!granted(o, rkey, va, len, access) ||
@@ -414,10 +238,6 @@ static unsigned int to_iovec(struct iovec *v, const struct wq_seg *seg, unsigned
 	return n;
 }
 
-typedef ssize_t (*move_fn)(pid_t pid, const struct iovec *local_iov, unsigned long n_local,
-			   const struct iovec *remote_iov, unsigned long n_remote,
-			   unsigned long flags);
-
 /* Drops the segments that have been copied. */
 static unsigned int advance(struct iovec *v, unsigned int n, uint64_t done)
 {
@@ -434,13 +254,6 @@ static unsigned int advance(struct iovec *v, unsigned int n, uint64_t done)
 	return n;
 }
 
-/* The kernel's refusal does not depend on the address, so treat it as permanent. */
-static void note_refusal(struct onesided *o, ssize_t result)
-{
-	if (result == -EPERM || result == -ENOSYS)
-		store_relaxed(&o->peer->cma, false);
-}
-
 static unsigned int whole_requests(const struct onesided *o, uint64_t done)
 {
 	unsigned int n = o->n_op;
@@ -454,13 +267,13 @@ static unsigned int whole_requests(const struct onesided *o, uint64_t done)
  * Data read is valid only if the peer still owned the memory after the copy: the kernel marks a
  * process's keeper word before it unmaps the memory. A write needs no such check.
  */
-static bool is_valid(const struct onesided *o, move_fn fn)
+static bool is_valid(const struct onesided *o, onesided_move fn)
 {
 	return fn == process_vm_writev || peer_in_reach(o->peer);
 }
 
 /* One call copies everything, unless that exceeds about 2 GiB or a page is missing. */
-static unsigned int move(struct onesided *o, move_fn fn)
+static unsigned int move(struct onesided *o, onesided_move fn)
 {
 	struct iovec local_iov[ARRAY_SIZE(o->local_seg)], remote_iov[ARRAY_SIZE(o->remote_seg)];
 	unsigned int n_local = to_iovec(local_iov, o->local_seg, o->n_local);
@@ -475,7 +288,7 @@ static unsigned int move(struct onesided *o, move_fn fn)
 					  n_remote, 0));
 
 		if (n <= 0) {
-			note_refusal(o, n);
+			onesided_note_refusal(o->peer, n);
 			break;
 		}
 		done += n;
@@ -568,7 +381,7 @@ bool onesided_atomic(struct onesided *o, struct local *l, enum atomic_op op, uin
 			n = SYS_RESULT(process_vm_writev(pid, &local_iov, 1, &remote_iov, 1, 0));
 	}
 	host_unlock_atomics(l->host, address);
-	note_refusal(o, n);
+	onesided_note_refusal(o->peer, n);
 	return n == sizeof(value);
 }
 

@@ -13,8 +13,8 @@
  * The same holds between threads of this process, for the key of the memory at this end: its hazard
  * is peer->own_key.
  *
- * The fence of onesided_one() is a light one if the owners of both keys make heavy ones
- * (util/heavy_fence.h): the one that deregisters pays for it.
+ * In mapped memory, the fence of onesided_one() is a light one if the owners of both keys make
+ * heavy ones (util/heavy_fence.h): the one that deregisters pays for it.
  *
  * Must hold peer->lock from onesided_begin() to onesided_end().
  */
@@ -81,9 +81,10 @@ struct onesided_request {
 };
 
 /*
- * Executes a request in memory that is mapped already: without lists, with one fence for a hazard
- * on each key, this process's own and the peer's. False: it was not executed, and onesided_begin()
- * may succeed.
+ * Executes a request in memory that is mapped already or, up to atomics, under the same key as the
+ * last request if that memory cannot be mapped: without lists, with one fence for a hazard on each
+ * key, this process's own and the peer's. False: it was not executed, at least not to its end, and
+ * onesided_begin() may succeed.
  */
 bool onesided_one(struct local *l, struct local_peer *peer, const struct wq_qp *wq,
 		  const struct onesided_request *r);

