@@ -8,6 +8,7 @@
  *	THREADS		Another thread polls meanwhile. The datagrams keep their order.
  *	UNPOLLED	The program posts and does not poll: all leaves by itself.
  *	EXIT		The same, and exits.
+ *	HANDLER		A signal's handler calls exit() while a poll sends them: the process ends.
  *	ORDER		UC requests, of which only some may wait, arrive in their order: UC would
  *			lose one that is overtaken.
  */
@@ -40,6 +41,7 @@ enum {
 };
 
 static uint64_t calls, bytes;	/* atomic: of sendmmsg(2), and those that it sent */
+static __thread bool leaves;	/* the thread's next sendmmsg(2) calls exit() */
 
 static size_t length(const struct msghdr *m)
 {
@@ -57,6 +59,10 @@ __attribute__((visibility("default"))) long syscall(long number, ...)
 	va_list args;
 	long ret;
 
+	if (number == SYS_sendmmsg && leaves) {
+		leaves = false;
+		exit(0);
+	}
 	va_start(args, number);
 	ret = next_syscall(number, args);
 	va_end(args);
@@ -330,6 +336,32 @@ static void post_and_exit(int sock)
 	post_round(&s);
 }
 
+static void poll_and_exit(int sock)
+{
+	static struct sender s;
+
+	alarm(RC_LIMIT_S);
+	open_sender(&s, sock);
+	for (;;) {	/* until the progress thread is not first */
+		post_round(&s);
+		leaves = true;
+		while (take_completion(&s))
+			;
+		leaves = false;
+	}
+}
+
+static void see_it_end(struct child *c)
+{
+	struct rc_addr peer;
+	struct rc rc;
+	struct ibv_qp *qp = open_ud(&rc, c->sock, &peer);
+
+	CHECK(round_comes(&rc, qp, c->sock));
+	child_join(c);
+	close_all(&rc, qp);
+}
+
 static void receive_of_the_dead(struct child *c)
 {
 	struct rc_addr peer;
@@ -427,6 +459,9 @@ int main(int argc, char **argv)
 	} else if (strcmp(what, "EXIT") == 0) {
 		c = child_fork(post_and_exit);
 		receive_of_the_dead(&c);
+	} else if (strcmp(what, "HANDLER") == 0) {
+		c = child_fork(poll_and_exit);
+		see_it_end(&c);
 	} else {
 		c = child_fork(receive_in_order);
 		send_in_order(c.sock);

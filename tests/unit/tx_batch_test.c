@@ -44,6 +44,7 @@ enum {
  */
 static char left[512];
 static bool refuses;	/* the wire no longer supports runs */
+static const uint8_t *spoiled;	/* the data of a packet with a wrong ICRC */
 
 static bool intact(const struct wire_pkt *p)
 {
@@ -64,7 +65,7 @@ static unsigned int take(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 			return i;
 		}
 		for (unsigned int j = i; j < i + k; j++)
-			assert_true(intact(&pkts[j]));
+			assert_int_equal(intact(&pkts[j]), pkts[j].data != spoiled);
 		out += sprintf(out, "%u ", k);
 	}
 	strcpy(out, "| ");
@@ -285,11 +286,29 @@ static void test_spoiled_packet(void **state)
 	left[0] = '\0';
 	add(b, OPCODE_SEND, WRITE_FIRST, 1, 0);
 	add(b, OPCODE_SEND, MIDDLE, 1, 0);
-	b->flipped = true;
+	b->flipped = 1;
 	add(b, OPCODE_ACK, ACK, 1, 0);
 	vrb_tx_batch_flush(b);
 	assert_string_equal(left, "2 1 | ");
-	assert_false(b->flipped);
+	assert_int_equal(b->flipped, 0);
+}
+
+/* Nor does it become right where its run is given up. */
+static void test_spoiled_packet_of_refused_run(void **state)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+
+	refuses = wire.runs = true;
+	left[0] = '\0';
+	for (int i = 0; i < 3; i++)
+		add(b, OPCODE_SEND, MIDDLE, 1, 0);
+	b->flipped = 1 << 1;
+	spoiled = b->pkts[1].data;
+	vrb_tx_batch_flush(b);
+	assert_string_equal(left, "1 1 1 | ");
+	spoiled = NULL;
+	refuses = false;
+	wire.runs = true;
 }
 
 int main(void)
@@ -302,6 +321,7 @@ int main(void)
 		cmocka_unit_test(test_ack_of_full_batch),
 		cmocka_unit_test(test_missing_ack),
 		cmocka_unit_test(test_spoiled_packet),
+		cmocka_unit_test(test_spoiled_packet_of_refused_run),
 	};
 
 	vrb_main_rx_queue->wire = &wire;

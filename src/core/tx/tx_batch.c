@@ -24,6 +24,8 @@ enum {
 	BTH_BLOCK_LEN = 2,
 };
 
+_Static_assert(TX_BATCH_PACKETS <= 64, "a bit in vrb_tx_batch.flipped for each packet");
+
 __thread struct vrb_tx_batch *vrb_tx_batch_mine;
 
 static void clear(struct vrb_tx_batch *b)
@@ -31,7 +33,7 @@ static void clear(struct vrb_tx_batch *b)
 	b->n = 0;
 	b->used = 0;
 	b->run_len = 0;
-	b->flipped = false;
+	b->flipped = 0;
 }
 
 void vrb_tx_batch_init(struct vrb_tx_batch *b)
@@ -216,7 +218,7 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 	put_icrc(b, p);
 	if (seen && tap.flip) {
 		flip(p, tap.flip_bit);
-		b->flipped = true;
+		b->flipped |= UINT64_C(1) << b->n;
 	}
 	b->used += p->len;
 	b->n++;
@@ -237,13 +239,18 @@ static void wait_for_room(const struct wire *wire)
 	cancel_on(cancel);
 }
 
-/* Splits the run that starts at p into single packets, with the ICRCs that these need. */
+/*
+ * Splits the run that starts at p into single packets, with the ICRCs that these need. What a fault
+ * has spoiled stays so.
+ */
 static void give_up_run(struct vrb_tx_batch *b, struct wire_pkt *p, const struct wire_pkt *end)
 {
 	p->alone = false;
 	while (++p < end && p->ip_id) {
 		p->ip_id = 0;
 		put_icrc(b, p);
+		if (b->flipped >> (p - b->pkts) & 1)
+			flip(p, 0);
 	}
 }
 

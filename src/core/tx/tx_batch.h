@@ -37,7 +37,7 @@ struct vrb_tx_batch {
 	uint32_t used;		/* bytes of `data` */
 	uint32_t run_bytes;	/* size of the last packet's run */
 	uint32_t run_len;	/* length of the run's packets; 0: the run has ended */
-	bool flipped;		/* a fault has spoiled an ICRC: none is computed anew */
+	uint64_t flipped;	/* a bit for each packet whose ICRC a fault has spoiled */
 	struct roce_icrc_front front;
 	struct wire_pkt pkts[TX_BATCH_PACKETS];
 	/* a batch that is full may wait for one packet more, an ACK */
