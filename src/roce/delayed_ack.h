@@ -18,6 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "roce/ack_order.h"
 #include "util/compiler.h"
 #include "util/time.h"
 #include "util/tuning.h"
@@ -44,6 +45,20 @@ static inline void roce_delayed_ack_requested(struct roce_delayed_ack *d, uint64
 static inline bool roce_delayed_ack_expects_reply(const struct roce_delayed_ack *d)
 {
 	return d->replies == TUNE_PINGPONG_REPLIES;
+}
+
+/*
+ * Where does the ACK leave? in_turn: it is for a whole message and nothing else was under way. Then
+ * also behind a reply that the peer must acknowledge in part before the rest may leave: the peer,
+ * which polls for its completion, does so at once. Two ends that both waited so would wait for each
+ * other.
+ */
+static inline enum roce_ack_order roce_delayed_ack_order(const struct roce_delayed_ack *d,
+							 bool in_turn)
+{
+	if (!roce_delayed_ack_expects_reply(d))
+		return ROCE_ACK_FIRST;
+	return in_turn ? ROCE_ACK_BEHIND_REPLY : ROCE_ACK_BEHIND_WRITES;
 }
 
 /*

@@ -339,8 +339,16 @@ static bool holds_ack(const struct roce_qp *qp)
 
 static bool ack_waits_for_writes(const struct roce_qp *qp)
 {
-	return qp->ack_order == ROCE_ACK_BEHIND_WRITES && roce_ack_may_piggyback(qp) &&
-	       roce_requester_has_write(qp);
+	return (qp->ack_order == ROCE_ACK_BEHIND_WRITES ||
+		qp->ack_order == ROCE_ACK_BEHIND_REPLY) &&
+	       roce_ack_may_piggyback(qp) && roce_requester_has_write(qp);
+}
+
+/* Some of the WRITEs cannot leave now. */
+static bool ack_waits_for_reply(const struct roce_qp *qp)
+{
+	return qp->ack_order == ROCE_ACK_BEHIND_REPLY && ack_waits_for_writes(qp) &&
+	       !qp->resp.rd_pending;
 }
 
 static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_piggyback_ack *ack, uint64_t now)
@@ -362,6 +370,8 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_piggyback_ack
 		return output_before_ack(qp, buf, now);
 	else if (unlikely(ack_waits_for_writes(qp)))
 		len = output_before_ack(qp, buf, now);
+	if (!len && unlikely(ack_waits_for_reply(qp)))
+		return 0;
 	if (!len && (qp->resp.rd_pending || roce_ack_due(qp)))
 		len = roce_response_output(qp, buf, now);
 	if (!len)

@@ -45,6 +45,7 @@
 #ifndef VRB_ROCE_STATE_H
 #define VRB_ROCE_STATE_H
 
+#include "roce/ack_order.h"
 #include "roce/cc.h"
 #include "roce/sentto.h"
 #include "roce/dcqcn.h"
@@ -173,13 +174,6 @@ struct roce_ud {
 struct roce_mig_clear {
 	bool any;
 	uint32_t psn;
-};
-
-/* When does an ACK leave that is due together with requests? A NAK leaves at once. */
-enum roce_ack_order {
-	ROCE_ACK_FIRST,
-	ROCE_ACK_BEHIND_WRITES,	/* that complete nothing at the peer */
-	ROCE_ACK_HELD,		/* not now */
 };
 
 struct roce_qp {

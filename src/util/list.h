@@ -37,6 +37,18 @@ static inline void list_del(struct list *node)
 	list_init(node);
 }
 
+/* Moves all nodes of `from` to the end of `head`. */
+static inline void list_splice_tail(struct list *head, struct list *from)
+{
+	if (list_empty(from))
+		return;
+	from->next->prev = head->prev;
+	head->prev->next = from->next;
+	from->prev->next = head;
+	head->prev = from->prev;
+	list_init(from);
+}
+
 #define list_entry(ptr, type, member) container_of(ptr, type, member)
 
 #define list_for_each(pos, head) for (pos = (head)->next; pos != (head); pos = pos->next)

@@ -38,7 +38,7 @@
 /*
  * Unit: ns, the longest delay of an ACK while the program polls.  Measured against: bench/self
  * pong, 8-byte SENDs by UDP: the same from 1/4 to 4 x, since polls come before it.  Read by:
- * core/tx/tx_sched.c, roce/delayed_ack.h.
+ * core/rx/demux.c, core/tx/tx_sched.c, roce/delayed_ack.h.
  */
 #define TUNE_ACK_DELAY_MAX VRB_MSEC
 

@@ -199,8 +199,36 @@ static void where_an_ack_leaves_beside_requests(void **state)
 	assert_true(roce_has_ack(&e.qp));
 	e.qp.ack_order = ROCE_ACK_FIRST;
 	env_expect_aeth(&e, 1, ENV_PSN, 1);
+	expect_order(ROCE_ACK_BEHIND_REPLY, false, (const int[]){ FIRST, LAST, ACK, SEND, 0 });
 	expect_order(ROCE_ACK_BEHIND_WRITES, true, (const int[]){ ACK, FIRST, LAST, SEND, 0 });
+	expect_order(ROCE_ACK_BEHIND_REPLY, true, (const int[]){ ACK, FIRST, LAST, SEND, 0 });
 	expect_order(ROCE_ACK_HELD, true, (const int[]){ ACK, FIRST, LAST, SEND, 0 });
+}
+
+/* The window closes in the middle of a WRITE. */
+static void where_an_ack_leaves_beside_a_long_request(void **state)
+{
+	static const enum roce_ack_order orders[] = { ROCE_ACK_BEHIND_WRITES,
+						      ROCE_ACK_BEHIND_REPLY };
+
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		start_with_pending_ack();
+		e.qp.cc.window = 2;
+		env_post(&e, IBV_WR_RDMA_WRITE, 0, 3 * 256);
+		e.qp.ack_order = orders[i];
+		assert_true(env_output(&e));
+		assert_true(env_output(&e));
+		assert_int_equal(e.out.bth.opcode, ROCE_RC_WRITE_MIDDLE);
+		assert_int_equal(env_output(&e), orders[i] == ROCE_ACK_BEHIND_WRITES);
+		assert_int_equal(roce_has_ack(&e.qp), orders[i] == ROCE_ACK_BEHIND_REPLY);
+		env_ack(&e, e.qp.req.psn - 1);
+		assert_true(env_output(&e));
+		assert_int_equal(e.out.bth.opcode, ROCE_RC_WRITE_LAST);
+		assert_int_equal(env_output(&e), orders[i] == ROCE_ACK_BEHIND_REPLY);
+		assert_int_equal(e.out.bth.opcode, orders[i] == ROCE_ACK_BEHIND_REPLY ?
+							   ROCE_RC_ACKNOWLEDGE :
+							   ROCE_RC_WRITE_LAST);
+	}
 }
 
 static void an_ack_is_piggybacked_on_a_request(void **state)
@@ -353,6 +381,7 @@ int main(void)
 		cmocka_unit_test(stale_credits_are_ignored),
 		cmocka_unit_test(newest_acknowledgement_survives),
 		cmocka_unit_test(where_an_ack_leaves_beside_requests),
+		cmocka_unit_test(where_an_ack_leaves_beside_a_long_request),
 		cmocka_unit_test(an_ack_is_piggybacked_on_a_request),
 		cmocka_unit_test(acks_sent_alone),
 		cmocka_unit_test(a_request_that_fails_leaves_the_ack),

@@ -217,6 +217,26 @@ static void posts_in_close_succession_are_a_stream(void **state)
 	assert_true(post_after(&s, 0, &now));
 }
 
+static void the_order_follows_from_the_replies(void **state)
+{
+	static const struct {
+		uint8_t replies;
+		bool in_turn;
+		enum roce_ack_order order;
+	} rows[] = {
+		{ 0, false, ROCE_ACK_FIRST },
+		{ TUNE_PINGPONG_REPLIES - 1, true, ROCE_ACK_FIRST },
+		{ TUNE_PINGPONG_REPLIES, false, ROCE_ACK_BEHIND_WRITES },
+		{ TUNE_PINGPONG_REPLIES, true, ROCE_ACK_BEHIND_REPLY },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct roce_delayed_ack d = { .replies = rows[i].replies };
+
+		assert_int_equal(roce_delayed_ack_order(&d, rows[i].in_turn), rows[i].order);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -226,6 +246,7 @@ int main(void)
 		cmocka_unit_test(few_small_requests_of_a_stream_coalesce),
 		cmocka_unit_test(what_waits_in_vain_stops_coalescing),
 		cmocka_unit_test(posts_in_close_succession_are_a_stream),
+		cmocka_unit_test(the_order_follows_from_the_replies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -98,6 +98,51 @@ static void a_delayed_ack_that_a_progress_word_covers_is_over(void **state)
 	core_env_close(ctx);
 }
 
+static bool is_delayed(const struct vrb_rx_queue *r)
+{
+	return !list_empty(&r->delayed);
+}
+
+/* Until its time is over: the rest of the reply may not leave before that. */
+static void an_ack_behind_a_reply_stays_delayed(void **state)
+{
+	struct vrb_context *ctx = core_env_open();
+	struct vrb_rx_queue *r = vrb_main_rx_queue;
+	uint64_t memory[(sizeof(struct send_wqe) + 7) / 8];
+	static struct vrb_qp qp;
+
+	vrb_qp_init(&qp, IBV_QPT_RC, &no_ops);
+	qp.config.ctx = ctx;
+	assert_int_equal(vrb_timer_add(&qp.timer, fire), 0);
+	roce_qp_init(&qp.roce, &qp.wq, NULL, 0);
+	qp.wq.state = IBV_QPS_SQD;	/* sends no new request */
+	qp.peer.published = vrb_peer_publication(&qp);
+	qp.wq.sq.ring = (struct wq_ring){ .slots = (uint8_t *)memory };
+	*sq_wqe(&qp.wq.sq, qp.wq.sq.head++) = (struct send_wqe){ .opcode = IBV_WR_RDMA_WRITE };
+	qp.roce.resp.ack.pending = true;
+	qp.post.delayed_ack.replies = TUNE_PINGPONG_REPLIES;
+	qp.sched.turn_ends = NOW + TUNE_ACK_DELAY_MAX;
+	path_table_init(&vrb.paths);
+	lock_acquire(&vrb.poll_lock);
+	qp.sched.urgency = TX_SOON;
+	vrb_tx_enqueue(r, &qp, &r->delayed);
+	vrb_delayed_ack_begin(&qp, NOW);
+	r->delayed_deadline = NOW;
+	vrb_tx_flush(r, NOW);
+	assert_true(is_delayed(r) && roce_has_ack(&qp.roce));
+	assert_int_equal(r->delayed_deadline, NOW + TUNE_ACK_DELAY_MAX);
+	vrb_tx_flush(r, NOW + TUNE_ACK_DELAY_MAX);
+	assert_false(is_delayed(r) || roce_has_ack(&qp.roce));
+	assert_int_equal(vrb_delayed_acks, 0);
+	lock_release(&vrb.poll_lock);
+	timers_remove(vrb.timers, &qp.timer.timer);
+	path_leave(&vrb.paths, &qp.post.share);
+	vrb_set_uses_wire(&qp, false);
+	qp.wq.sq.ring = (struct wq_ring){ 0 };
+	vrb_qp_fini(&qp);
+	core_env_close(ctx);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -105,6 +150,7 @@ int main(void)
 		cmocka_unit_test(a_qp_without_memory_retries),
 		cmocka_unit_test(a_raw_qp_that_may_not_send_has_no_timer),
 		cmocka_unit_test(a_delayed_ack_that_a_progress_word_covers_is_over),
+		cmocka_unit_test(an_ack_behind_a_reply_stays_delayed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

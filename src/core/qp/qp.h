@@ -171,6 +171,8 @@ struct vrb_qp_sched {
 	enum tx_urgency urgency;	/* of the output since the last packet */
 	bool expects_reply;		/* the program will probably post a reply soon */
 	bool takes_turns;		/* to a whole message, with nothing else under way */
+	/* takes_turns was true for the pending ACK, which may wait until then; under qp->lock */
+	uint64_t turn_ends;
 	bool ack_sent;			/* atomic: nothing is left to send; set under qp->lock */
 	bool ack_delayed;		/* atomic: has a delayed ACK, counted in vrb_delayed_acks */
 	uint64_t ack_delayed_at;	/* the round that delayed it; under the lock of rx_queue */

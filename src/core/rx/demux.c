@@ -93,6 +93,8 @@ void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue
 	qp->sched.expects_reply = roce_delayed_ack_expects_reply(&qp->post.delayed_ack);
 	qp->sched.takes_turns = qp->sched.expects_reply && !roce_in_flight(&qp->roce) &&
 				!roce_in_message(&qp->roce);
+	if (due == TX_SOON)
+		qp->sched.turn_ends = qp->sched.takes_turns ? qp->now + TUNE_ACK_DELAY_MAX : 0;
 	if (by && leaves_in_this_round(qp, due)) {
 		list_del(&qp->sched.node);
 		list_add_tail(&r->scheduled, &qp->sched.node);

@@ -124,12 +124,11 @@ static void mirror(struct vrb_qp *qp, const struct net_path *path, const uint8_t
 	vrb_mirror_packet(port, qp->now, path, packet, len, wire);
 }
 
-static enum roce_ack_order ack_order(const struct vrb_qp *qp)
+enum roce_ack_order vrb_ack_order(const struct vrb_qp *qp, uint64_t now)
 {
 	if (qp->post.holds_ack)
 		return ROCE_ACK_HELD;
-	return roce_delayed_ack_expects_reply(&qp->post.delayed_ack) ? ROCE_ACK_BEHIND_WRITES
-								     : ROCE_ACK_FIRST;
+	return roce_delayed_ack_order(&qp->post.delayed_ack, now < qp->sched.turn_ends);
 }
 
 static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
@@ -138,7 +137,7 @@ static void transmit_by_wire(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t
 	const struct net_path *path;
 	size_t len;
 
-	roce_set_ack_order(&qp->roce, ack_order(qp));
+	roce_set_ack_order(&qp->roce, vrb_ack_order(qp, now));
 	if (!datagrams)
 		vrb_set_uses_wire(qp, expects_wire(qp));
 	if (qp->post.uses_wire && has_window(qp))

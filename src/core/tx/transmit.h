@@ -21,6 +21,9 @@ struct vrb_qp;
 /* Must hold qp->lock. */
 enum tx_urgency vrb_tx_urgency(const struct vrb_qp *qp);
 
+/* Where does a pending ACK leave? Must hold qp->lock. */
+enum roce_ack_order vrb_ack_order(const struct vrb_qp *qp, uint64_t now);
+
 /*
  * Moves all of the engine's output to the peer's lane or into `b`, which the caller flushes. Must
  * hold qp->lock.

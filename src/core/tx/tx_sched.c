@@ -194,12 +194,20 @@ void vrb_delayed_ack_end(struct vrb_qp *qp)
 		fetch_add_relaxed(&vrb_delayed_acks, -1);
 }
 
+/* Has the last output kept back an ACK? */
+static bool holds_ack(const struct vrb_qp *qp, uint64_t now)
+{
+	return roce_has_ack(&qp->roce) && vrb_ack_order(qp, now) == ROCE_ACK_BEHIND_REPLY;
+}
+
 /*
- * Transmits the output of all QPs on the list. A delayed ACK must be sent before qp->lock is
- * released, or the program's next request could overtake it. An ACK of this round can wait for the
- * end of the round, because the program does not see the messages before that.
+ * Transmits the output of all QPs on the list, which is not r->delayed. A delayed ACK must be sent
+ * before qp->lock is released, or the program's next request could overtake it. An ACK of this
+ * round can wait for the end of the round, because the program does not see the messages before
+ * that.
  */
-static void transmit_all(struct list *waiting, struct vrb_tx_batch *b, uint64_t now)
+static void transmit_all(struct vrb_rx_queue *r, struct list *waiting, struct vrb_tx_batch *b,
+			 uint64_t now)
 {
 	while (!list_empty(waiting)) {
 		struct vrb_qp *qp = list_entry(waiting->next, struct vrb_qp, sched.node);
@@ -216,6 +224,8 @@ static void transmit_all(struct list *waiting, struct vrb_tx_batch *b, uint64_t 
 			vrb_transmit_batch(qp, b, now);
 			if (delayed)
 				vrb_tx_batch_flush(b);
+			if (unlikely(holds_ack(qp, now)) && vrb_tx_enqueue(r, qp, &r->delayed))
+				delay_until(r, now + TUNE_ACK_DELAY_MAX);
 		} else if (delayed) {
 			vrb_delayed_ack_end(qp);	/* a progress word has covered it */
 		}
@@ -269,6 +279,7 @@ static void ring_bells(struct vrb_rx_queue *r, bool poller, uint64_t now)
 static void flush(struct vrb_rx_queue *r, uint64_t now)
 {
 	struct vrb_tx_batch *b;
+	struct list due;
 
 	vrb_tx_pending_try_send(r);
 	if (list_empty(&r->scheduled) && list_empty(&r->delayed)) {
@@ -280,10 +291,12 @@ static void flush(struct vrb_rx_queue *r, uint64_t now)
 		retry_later(r, now);
 		return;
 	}
-	transmit_all(&r->scheduled, b, now);
-	transmit_all(&r->delayed, b, now);
-	r->delayed_polls = 0;
 	clear_past_deadline(r, now);
+	transmit_all(r, &r->scheduled, b, now);
+	list_init(&due);
+	list_splice_tail(&due, &r->delayed);
+	transmit_all(r, &due, b, now);
+	r->delayed_polls = 0;
 	vrb_tx_batch_flush(b);
 }
 
@@ -336,7 +349,7 @@ static void flush_delayed_only(struct vrb_rx_queue *r, uint64_t now)
 		list_del(node);
 		list_add_tail(&due, node);
 	}
-	transmit_all(&due, b, now);
+	transmit_all(r, &due, b, now);
 	r->delayed_polls = 0;
 	vrb_tx_batch_flush(b);
 }
