@@ -223,17 +223,17 @@ static void the_order_follows_from_the_replies(void **state)
 		uint8_t replies;
 		bool in_turn;
 		enum roce_ack_order order;
-	} rows[] = {
+	} orders[] = {
 		{ 0, false, ROCE_ACK_FIRST },
 		{ TUNE_PINGPONG_REPLIES - 1, true, ROCE_ACK_FIRST },
 		{ TUNE_PINGPONG_REPLIES, false, ROCE_ACK_BEHIND_WRITES },
 		{ TUNE_PINGPONG_REPLIES, true, ROCE_ACK_BEHIND_REPLY },
 	};
 
-	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
-		struct roce_delayed_ack d = { .replies = rows[i].replies };
+	for (size_t i = 0; i < ARRAY_SIZE(orders); i++) {
+		struct roce_delayed_ack d = { .replies = orders[i].replies };
 
-		assert_int_equal(roce_delayed_ack_order(&d, rows[i].in_turn), rows[i].order);
+		assert_int_equal(roce_delayed_ack_order(&d, orders[i].in_turn), orders[i].order);
 	}
 }
 
