@@ -199,22 +199,8 @@ static void one_request_needs_the_queue_pair(void **state)
 {
 	struct wq_qp qp;
 
-	for (int wrong = 0; wrong < 7; wrong++) {
-		qp = remote;
-		if (wrong == 0)
-			qp.dest_qpn++;
-		else if (wrong == 1)
-			qp.path.src.raw[15]++;
-		else if (wrong == 2)
-			qp.path.dst.raw[15]++;
-		else if (wrong == 3)
-			qp.type = IBV_QPT_UC;
-		else if (wrong == 4)
-			qp.access &= ~IBV_ACCESS_REMOTE_WRITE;
-		else if (wrong == 5)
-			qp.pdn++;
-		else
-			qp.state = IBV_QPS_ERR;
+	for (int way = 0; way < WRONG_QPS; way++) {
+		qp = wrong_qp(way);
 		publish(&qp, true);
 		assert_false(write_one());
 	}

@@ -41,6 +41,25 @@ static void publish(const struct wq_qp *qp, bool established)
 			 0);
 }
 
+enum { WRONG_QPS = 7 };
+
+/* One that refuses WRITEs of the requester, in one of several ways. */
+static inline struct wq_qp wrong_qp(int way)
+{
+	struct wq_qp qp = remote;
+
+	switch (way) {
+	case 0: qp.dest_qpn++; break;
+	case 1: qp.path.src.raw[15]++; break;
+	case 2: qp.path.dst.raw[15]++; break;
+	case 3: qp.type = IBV_QPT_UC; break;
+	case 4: qp.access &= ~IBV_ACCESS_REMOTE_WRITE; break;
+	case 5: qp.pdn++; break;
+	default: qp.state = IBV_QPS_ERR; break;
+	}
+	return qp;
+}
+
 static int finish(void **state);
 
 static int start(void **state)

@@ -69,18 +69,8 @@ static void it_must_be_our_peer(void **state)
 {
 	struct wq_qp qp;
 
-	for (int wrong = 0; wrong < 5; wrong++) {
-		qp = remote;
-		if (wrong == 0)
-			qp.dest_qpn++;
-		else if (wrong == 1)
-			qp.path.src.raw[15]++;
-		else if (wrong == 2)
-			qp.path.dst.raw[15]++;
-		else if (wrong == 3)
-			qp.type = IBV_QPT_UC;
-		else
-			qp.access &= ~IBV_ACCESS_REMOTE_WRITE;
+	for (int way = 0; way < WRONG_QPS; way++) {
+		qp = wrong_qp(way);
 		publish(&qp, true);
 		assert_false(write_here());
 	}
