@@ -344,10 +344,10 @@ static bool ack_waits_for_writes(const struct roce_qp *qp)
 	       roce_ack_may_piggyback(qp) && roce_requester_has_write(qp);
 }
 
-/* Some of the WRITEs cannot leave now. */
-static bool ack_waits_for_reply(const struct roce_qp *qp)
+/* The WRITEs cannot leave now, though the QP has not failed. */
+static bool ack_waits_for_all_writes(const struct roce_qp *qp)
 {
-	return qp->ack_order == ROCE_ACK_BEHIND_REPLY && ack_waits_for_writes(qp) &&
+	return qp->ack_order == ROCE_ACK_BEHIND_REPLY && qp->wq->state != IBV_QPS_ERR &&
 	       !qp->resp.rd_pending;
 }
 
@@ -368,10 +368,11 @@ static size_t output(struct roce_qp *qp, uint8_t *buf, struct roce_piggyback_ack
 		len = output_with_ack(qp, buf, ack, now);
 	else if (unlikely(holds_ack(qp)))
 		return output_before_ack(qp, buf, now);
-	else if (unlikely(ack_waits_for_writes(qp)))
+	else if (unlikely(ack_waits_for_writes(qp))) {
 		len = output_before_ack(qp, buf, now);
-	if (!len && unlikely(ack_waits_for_reply(qp)))
-		return 0;
+		if (!len && ack_waits_for_all_writes(qp))
+			return 0;
+	}
 	if (!len && (qp->resp.rd_pending || roce_ack_due(qp)))
 		len = roce_response_output(qp, buf, now);
 	if (!len)
