@@ -1,13 +1,16 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Fault rules (docs/FAULTS.md) of one of two processes drop messages between the two. The sender
- * has no ACK timeout, so recovery must work without a timer. The receiver keeps what follows a gap,
- * so the sender may retransmit the dropped messages only: a rule kills it if it sends more.
+ * has no ACK timeout, so recovery must work without a timer. From a sender with rules the receiver
+ * keeps what follows a gap, so that may retransmit the dropped messages only: a rule kills it if it
+ * sends more.
  *
  *	argument	the process that drops
  *	SENDER		the sender; the receiver has no rules
  *	RECEIVER	the receiver; the sender has no rules
  *	BOTH		the receiver; the sender has rules that drop nothing
+ *	PULLED		the receiver, of messages that it was to fetch: they come again as packets,
+ *			and all later ones with other PSNs
  */
 #include <stdbool.h>
 #include <string.h>
@@ -19,6 +22,7 @@
 
 enum {
 	SIZE = 3000,
+	LARGE = 100000, /* left for the receiver to fetch */
 	MESSAGES = RC_DEPTH, /* the 4 losses may cost 8 more transmissions: rules kill at 73 */
 	NO_TIMEOUT = 0,
 	RETRIES = 7,
@@ -34,6 +38,14 @@ enum {
 #define RECEIVER_RULES LOSSES("rx")
 #define BOTH_RULES     "message tx opcode SEND nth 73 kill"
 
+static bool pulled;
+
+/* PULLED: messages 9, 19, 29 and 39, which are dropped, are large. */
+static uint32_t length(uint32_t message)
+{
+	return pulled && message % 2 ? LARGE : SIZE - message;
+}
+
 static void receive(int sock, const char *rules)
 {
 	struct rc_addr peer;
@@ -41,7 +53,7 @@ static void receive(int sock, const char *rules)
 
 	setenv("VERBENA_FAULTS", rules, 1);
 	alarm(RC_LIMIT_S);
-	rc_open(&rc, SIZE);
+	rc_open(&rc, LARGE);
 	for (uint64_t i = 0; i < MESSAGES; i++)
 		rc_post_recv(&rc, rc.qp, i);
 	rc_pair(&rc, sock, &peer, NO_TIMEOUT, RETRIES);
@@ -50,7 +62,7 @@ static void receive(int sock, const char *rules)
 
 		CHECK_EQ(wc.status, IBV_WC_SUCCESS);
 		CHECK_EQ(wc.wr_id, i);
-		CHECK_EQ(wc.byte_len, SIZE - i);
+		CHECK_EQ(wc.byte_len, length(i));
 	}
 	rc_barrier(sock);
 	rc_close(&rc);
@@ -63,10 +75,10 @@ static void send_all(int sock, const char *rules)
 	struct rc rc;
 
 	setenv("VERBENA_FAULTS", rules, 1);
-	rc_open(&rc, SIZE);
+	rc_open(&rc, LARGE);
 	rc_pair(&rc, sock, &peer, NO_TIMEOUT, RETRIES);
 	for (uint32_t i = 0; i < MESSAGES; i++)
-		CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, SIZE - i, &peer, i), 0);
+		CHECK_EQ(rc_post_send(&rc, rc.qp, IBV_WR_SEND, length(i), &peer, i), 0);
 	for (uint64_t i = 0; i < MESSAGES; i++) {
 		struct ibv_wc wc = rc_wait(&rc);
 
@@ -84,6 +96,7 @@ int main(int argc, char **argv)
 	int pair[2], status;
 	pid_t child;
 
+	pulled = argc > 1 && strcmp(argv[1], "PULLED") == 0;
 	alarm(RC_LIMIT_S);
 	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
 	child = fork();

@@ -10,6 +10,7 @@
 int group_file;
 bool group_kills, group_home_in_rtr, group_home_polls;
 uint8_t group_timeout = TIMEOUT;
+unsigned int group_recvs = XRC_RECVS;
 
 void group_send_command(int sock, enum command o)
 {

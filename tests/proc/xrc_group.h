@@ -30,6 +30,7 @@ enum {
 extern int group_file;         /* of the domain */
 extern bool group_kills;       /* members are killed: a message in progress may be flushed */
 extern uint8_t group_timeout;  /* of the initiator's QP; TIMEOUT by default */
+extern unsigned int group_recvs; /* of each member in a stream; XRC_RECVS by default */
 extern bool group_home_in_rtr; /* the home's QP stays in RTR */
 extern bool group_home_polls;  /* it has no progress thread: only RECEIVE and calls make progress */
 

@@ -54,7 +54,7 @@ static void receive_stream(struct xrc *x, int sock, uint32_t qpn)
 	enum command o;
 	int n;
 
-	for (unsigned int i = 0; i < XRC_RECVS; i++)
+	for (unsigned int i = 0; i < group_recvs; i++)
 		xrc_post(x, i);
 	rc_barrier(sock);
 	while (!member_has_command(sock)) {

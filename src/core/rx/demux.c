@@ -138,12 +138,13 @@ static void run_reordered(void *arg, const struct roce_pkt *pkt)
 
 /*
  * A lane preserves order, so a gap there is not a loss, except where one end loses messages on
- * purpose. In a shared XRC domain, only the packet with the expected PSN decides which process
- * executes the request.
+ * purpose. If only the receiver does, the lost message may have been one to fetch. It comes again
+ * as packets, and what followed it with other PSNs (roce_requester_take_back()). In a shared XRC
+ * domain, only the packet with the expected PSN decides which process executes the request.
  */
 static bool may_reorder(const struct vrb_qp *qp, const struct roce_pkt *pkt)
 {
-	return !roce_is_whole(pkt) && (!qp->peer.process || qp->peer.lossy || tapped_whole()) &&
+	return !roce_is_whole(pkt) && (!qp->peer.process || qp->peer.lossy) &&
 	       !(qp->config.domain && qp->config.domain->has_inode);
 }
 

@@ -435,6 +435,24 @@ static void unpark(struct vrb_delegation *l, struct parked *p)
 	l->n_parked--;
 }
 
+/*
+ * A requester that goes back to a request sends all later ones again, too, and those of a lane may
+ * have other PSNs then (roce_requester_take_back()). So nothing parked from a lane may be executed
+ * behind a request with an earlier PSN that arrived after it.
+ */
+static void forget_superseded(struct vrb_delegation *l, const struct rx_decoded *raw)
+{
+	if (raw->wire)
+		return;
+	while (l->n_parked) {
+		struct parked *last = list_entry(l->parked.prev, struct parked, node);
+
+		if (psn_before(last->psn, raw->pkt->bth.psn))
+			return;
+		unpark(l, last);
+	}
+}
+
 static void forget_parked(struct vrb_delegation *l)
 {
 	while (l->n_parked)
@@ -569,6 +587,7 @@ bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 	}
 	if (!admit(qp, raw->pkt))
 		return true;
+	forget_superseded(l, raw);
 	/* The process that the parked requests wait for may have died. */
 	if (l->n_parked)
 		resume(qp, r, now);
