@@ -65,9 +65,10 @@ struct local_peer *local_peer_in(struct local *l, int slot);
 /* Returns the peer's host slot. */
 int local_peer_slot(const struct local_peer *peer);
 
-/* Copies one of the peer's QPs consistently and returns its entry; NULL if it has no such QP. */
+/* peer_map_qp() and peer_map_has_qp() of a peer. */
 const struct seg_qp *local_peer_qp(const struct local_peer *peer, uint32_t qpn,
 				   struct seg_qp *copy);
+bool local_peer_has_qp(const struct local_peer *peer, uint32_t qpn);
 
 /*
  * Returns the next sender whose peer has published progress, or may have (message.h); NULL: none is

@@ -312,6 +312,11 @@ const struct seg_qp *local_peer_qp(const struct local_peer *peer, uint32_t qpn,
 	return peer_map_qp(&peer->map, qpn, copy);
 }
 
+bool local_peer_has_qp(const struct local_peer *peer, uint32_t qpn)
+{
+	return peer_map_has_qp(&peer->map, qpn);
+}
+
 /*
  * Do senders wait whose slot the tail has passed? A hint: progress published meanwhile is found
  * next time.

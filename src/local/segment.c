@@ -414,18 +414,30 @@ void peer_map_close(struct peer_map *map)
 		munmap(map->header, sizeof(struct seg_header));
 }
 
-const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy)
+static const struct seg_qp *find_entry(const struct peer_map *map, uint32_t qpn)
 {
 	for (uint32_t i = 0; i < SEG_QPS; i++) {
 		const struct seg_qp *e = &map->qps[(qpn + i) % SEG_QPS];
 		uint32_t found = load_acquire(&e->qpn);	/* L4 */
 
 		if (found == qpn)
-			return peer_map_qp_copy(e, qpn, copy) ? e : NULL;
+			return e;
 		if (found == SEG_QP_EMPTY)
 			return NULL;
 	}
 	return NULL;
+}
+
+const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy)
+{
+	const struct seg_qp *e = find_entry(map, qpn);
+
+	return e && peer_map_qp_copy(e, qpn, copy) ? e : NULL;
+}
+
+bool peer_map_has_qp(const struct peer_map *map, uint32_t qpn)
+{
+	return find_entry(map, qpn) != NULL;
 }
 
 const struct mr_entry *peer_map_key(const struct peer_map *map, uint32_t index)

@@ -122,8 +122,14 @@ int peer_map_open(struct host *host, const struct segment *own, int own_slot, in
 		  uint64_t incarnation, struct peer_map *map);
 void peer_map_close(struct peer_map *map);
 
-/* Copies a peer's QP consistently and returns its entry; NULL if there is no such QP. */
+/*
+ * Copies a peer's QP consistently and returns its entry; NULL if there is no such QP, or if its
+ * owner stands still in the middle of an update.
+ */
 const struct seg_qp *peer_map_qp(const struct peer_map *map, uint32_t qpn, struct seg_qp *copy);
+
+/* Is there such a QP? Also true in the middle of an update. */
+bool peer_map_has_qp(const struct peer_map *map, uint32_t qpn);
 
 /* The same from its entry; false if the entry no longer belongs to the QP. */
 static inline bool peer_map_qp_copy(const struct seg_qp *e, uint32_t qpn, struct seg_qp *copy)

@@ -82,6 +82,8 @@ struct roce_rd_atomic {
 	uint32_t msn;
 	uint32_t rkey;
 	uint32_t len;
+	/* wq->pdn when it was requested: requests of an XRC QP name SRQs of different PDs */
+	uint32_t pdn;
 	uint64_t va;
 	uint64_t original;	/* atomic: value to return */
 };

@@ -90,6 +90,7 @@ struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t p
 		.answer_first = psn,
 		.answer_last = psn_add(psn, packets - 1),
 		.next_psn = psn,
+		.pdn = qp->wq->pdn,
 	};
 	return rd;
 }
@@ -127,6 +128,7 @@ void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn,
 	rd->next_psn = psn;
 	rd->answer_last = rd->fresh ? rd->last_psn : psn_add(psn, packets - 1);
 	rd->answer_end = rd->fresh ? rd->len : end;
+	rd->pdn = qp->wq->pdn;
 }
 
 struct roce_rd_atomic *roce_rd_oldest(struct roce_qp *qp)

@@ -295,6 +295,8 @@ static struct send_wqe *begin(struct roce_qp *qp)
 		roce_send_error(qp, why);
 		return NULL;
 	}
+	/* It may have waited to begin, and the peer's abilities have changed. */
+	w->flags &= ~WQE_PULL;
 	if (may_pull(qp, w))
 		w->flags |= WQE_PULL;
 	take_notes(qp, w);

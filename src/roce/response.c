@@ -55,6 +55,7 @@ static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf
 	pkt.aeth.msn = rd->msn;
 	pkt.atomic_ack = rd->original;
 	hdr = roce_put_headers(&pkt, buf, len);
+	qp->wq->pdn = rd->pdn;
 	if (len)
 		why = qp->wq->ops->mem_read(qp->wq, rd->rkey, rd->va + skip, buf + hdr, len,
 					    MEM_REMOTE_READ);

@@ -117,6 +117,17 @@ static void no_timeout_counts_while_answers_wait_for_room(void **state)
 		assert_true(timeout_deferred() && probe_deferred());
 }
 
+static void no_timeout_counts_while_the_peer_stands_still_in_an_update(void **state)
+{
+	send_one(IBV_WR_SEND);
+	peer_consumes();
+	table[PEER_QPN % SEG_QPS].gen = 1;
+	for (int i = 0; i < TIMEOUTS; i++)
+		assert_true(timeout_deferred() && probe_deferred());
+	table[PEER_QPN % SEG_QPS].qpn = SEG_QP_DELETED;
+	assert_false(timeout_deferred() || probe_deferred());
+}
+
 /*
  * The disk may take long, so no timeout counts; but the response may have been lost, so probes do.
  */
@@ -196,6 +207,9 @@ int main(void)
 			without_an_ack_timeout_nothing_is_probed, set_up, tear_down),
 		cmocka_unit_test_setup_teardown(no_timeout_counts_while_answers_wait_for_room,
 						set_up, tear_down),
+		cmocka_unit_test_setup_teardown(
+			no_timeout_counts_while_the_peer_stands_still_in_an_update, set_up,
+			tear_down),
 		cmocka_unit_test_setup_teardown(a_flush_is_probed_and_never_times_out, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(published_progress_of_a_dead_peer_counts, set_up,

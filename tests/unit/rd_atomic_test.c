@@ -77,6 +77,28 @@ static void read_responses_by_length(void **state)
 	}
 }
 
+/* Requests of an XRC QP name SRQs of different PDs: each READ keeps to its own. */
+static void each_read_in_its_protection_domain(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	e.wq.max_dest_rd_atomic = 2;
+	for (uint32_t pdn = 1; pdn <= 2; pdn++) {
+		e.wq.pdn = pdn;
+		read_request(ENV_PSN + 2 * (pdn - 1), ENV_VA, 512);
+	}
+	e.wq.pdn = 3;
+	for (uint32_t k = 0; k < 4; k++) {
+		expect_data(roce_read_response(k % 2 == 0, k % 2), ENV_PSN + k, k % 2 * 256, 256);
+		assert_int_equal(e.read_pdn, 1 + k / 2);
+	}
+	/* A duplicate names its SRQ again. */
+	e.wq.pdn = 2;
+	read_request(ENV_PSN + 2, ENV_VA, 512);
+	e.wq.pdn = 3;
+	expect_data(ROCE_RC_READ_RESPONSE_FIRST, ENV_PSN + 2, 0, 256);
+	assert_int_equal(e.read_pdn, 2);
+}
+
 /* Responses and ACKs are sent in PSN order; an ACK that a response includes is not sent. */
 static void responses_and_acks_in_order(void **state)
 {
@@ -506,6 +528,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(read_responses_by_length),
+		cmocka_unit_test(each_read_in_its_protection_domain),
 		cmocka_unit_test(the_oldest_is_always_answered_first),
 		cmocka_unit_test(responses_and_acks_in_order),
 		cmocka_unit_test(duplicate_read_is_answered_again),

@@ -575,6 +575,19 @@ static void long_send_carries_no_payload(void **state)
 	env_expect_cqe(&e, 2, 2, IBV_WC_LOC_PROT_ERR);
 }
 
+/* One that could not begin is sent as the peer takes it when it can. */
+static void waiting_send_follows_the_peers_abilities(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	e.wq.pull_min = 1000;
+	env_post(&e, IBV_WR_RDMA_READ, 0, 8);
+	env_post(&e, IBV_WR_SEND, 0, 1000)->flags |= IBV_SEND_FENCE;
+	assert_int_equal(env_drain(&e), 1);
+	e.wq.pull_min = 0;
+	env_aeth(&e, ROCE_RC_READ_RESPONSE_ONLY, 31, ENV_PSN, 8);
+	expect_packet(ROCE_RC_SEND_FIRST, ENV_PSN + 1, 256);
+}
+
 /* After RESET the QP starts as if it were new. */
 static void reset_forgets(void **state)
 {
@@ -616,6 +629,7 @@ int main(void)
 		cmocka_unit_test(one_sided_requests_to_a_local_peer),
 		cmocka_unit_test(one_sided_result_cannot_be_stored),
 		cmocka_unit_test(long_send_carries_no_payload),
+		cmocka_unit_test(waiting_send_follows_the_peers_abilities),
 		cmocka_unit_test(reset_forgets),
 	};
 

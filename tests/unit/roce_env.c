@@ -50,6 +50,7 @@ static enum reason mem_read(struct wq_qp *wq, uint32_t key, uint64_t va, void *d
 {
 	enum reason why = check(wq, key, va, len, access);
 
+	env_of(wq)->read_pdn = wq->pdn;
 	if (!why)
 		memcpy(dst, env_of(wq)->mem + (va - ENV_VA), len);
 	return why;

@@ -65,6 +65,7 @@ struct roce_env {
 	bool (*refuses_pull)(void); /* NULL: never; asked before each ops->pull */
 	uint32_t atomics;        /* executed */
 	uint32_t writes;         /* remote writes executed */
+	uint32_t read_pdn;       /* pdn at the last read */
 	uint32_t flushes;
 	uint32_t binds;
 	uint32_t invalidated; /* key */

@@ -214,10 +214,9 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_peer *n = &qp->peer;
 	struct local_peer *peer;
-	struct seg_qp published;
 
 	if (local_peer_alive(vrb.local, n->process, now) &&
-	    local_peer_qp(n->process, qp->wq.dest_qpn, &published))
+	    local_peer_has_qp(n->process, qp->wq.dest_qpn))
 		return;
 	if (now < n->lookup_at)
 		return;
@@ -342,10 +341,9 @@ bool vrb_peer_wait_for_rtr(struct vrb_qp *qp, uint64_t now)
 	return true;
 }
 
-static bool peer_receives(const struct vrb_qp *qp, struct seg_qp *published)
+static bool receives_from(const struct vrb_qp *qp, const struct seg_qp *published)
 {
-	return local_peer_qp(qp->peer.process, qp->wq.dest_qpn, published) &&
-	       wq_receives(published->state) && published->dest_qpn == qp->wq.qpn;
+	return wq_receives(published->state) && published->dest_qpn == qp->wq.qpn;
 }
 
 /* The response to a FLUSH to persistence takes as long as the disk: no timeout of it counts. */
@@ -375,7 +373,12 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 	/* Lanes lose only what rules on faults take: the same in each run, without probes. */
 	if (!qp->wq.timeout)
 		return true;
-	if (!local_peer_alive(vrb.local, n->process, now) || !peer_receives(qp, &published))
+	if (!local_peer_alive(vrb.local, n->process, now))
+		return false;
+	/* Its process may have been stopped in the middle of an update. */
+	if (!local_peer_qp(n->process, qp->wq.dest_qpn, &published))
+		return local_peer_has_qp(n->process, qp->wq.dest_qpn);
+	if (!receives_from(qp, &published))
 		return false;
 	if (!local_peer_took(n->process, n->tx_head) || published.flags & SEG_QP_BLOCKED)
 		return true;
