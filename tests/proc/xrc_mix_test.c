@@ -3,6 +3,9 @@
  * Requests of all kinds to the SRQs of several processes, in random order and of all sizes, while
  * receives are scarce and processes are stopped: each must act once, in order. VERBENA_SEED repeats
  * a sequence.
+ *
+ *	MIX	to the home, too
+ *	MOVE	to the owners; the home closes the QP meanwhile, so that it moves
  */
 #include <signal.h>
 #include <string.h>
@@ -30,6 +33,7 @@ struct mix {
 	struct stream s;
 	struct request open[WINDOW];
 	uint32_t posted, done;
+	uint32_t first_target;
 	uint32_t written[TARGETS], written_len[TARGETS]; /* by the last WRITE */
 	uint64_t added[TARGETS];
 };
@@ -78,7 +82,7 @@ static void post_access(struct mix *m, uint32_t to, enum ibv_wr_opcode opcode, u
 static void post_one(struct mix *m)
 {
 	struct request *r = &m->open[m->posted % WINDOW];
-	uint32_t to = rnd(TARGETS), what = rnd(8);
+	uint32_t to = m->first_target + rnd(TARGETS - m->first_target), what = rnd(8);
 
 	*r = (struct request){ .opcode = IBV_WR_SEND_WITH_IMM };
 	if (what == 0) {
@@ -116,35 +120,71 @@ static void stop_one(struct mix *m)
 	CHECK(kill(pid, SIGCONT) == 0);
 }
 
+/* move_at: the home closes the QP before this request is posted. */
+static void run(struct mix *m, uint32_t move_at)
+{
+	while (m->posted < REQUESTS) {
+		if (m->posted >= move_at) {
+			group_send_command(m->f.child[0].sock, CLOSE);
+			move_at = REQUESTS;
+		}
+		if (!rnd(STOP_EVERY))
+			stop_one(m);
+		if (m->posted - m->done == WINDOW)
+			complete_one(m);
+		post_one(m);
+		while (m->posted != m->done && !rnd(8))
+			complete_one(m);
+	}
+	while (m->posted != m->done)
+		complete_one(m);
+}
+
+static void start(struct mix *m, uint32_t first_target)
+{
+	m->s.f = &m->f;
+	m->first_target = first_target;
+	group_timeout = LONG_TIMEOUT;
+	group_recvs = 1 + rnd(3);
+	group_start(&m->f);
+}
+
+static void end(struct mix *m)
+{
+	for (int i = (int)m->first_target; i < TARGETS; i++)
+		CHECK_EQ(group_stop_stream(&m->f, i, m->s.sent[i]), m->s.sent[i]);
+	group_end(&m->f);
+}
+
 static void test_mix(void)
 {
 	static struct mix m;
 
-	m.s.f = &m.f;
-	group_timeout = LONG_TIMEOUT;
-	group_recvs = 1 + rnd(3);
-	group_start(&m.f);
+	start(&m, 0);
 	group_run_all(&m.f, RECEIVE);
-	while (m.posted < REQUESTS) {
-		if (!rnd(STOP_EVERY))
-			stop_one(&m);
-		if (m.posted - m.done == WINDOW)
-			complete_one(&m);
-		post_one(&m);
-		while (m.posted != m.done && !rnd(8))
-			complete_one(&m);
-	}
-	while (m.posted != m.done)
-		complete_one(&m);
-	for (int i = 0; i < TARGETS; i++)
-		CHECK_EQ(group_stop_stream(&m.f, i, m.s.sent[i]), m.s.sent[i]);
-	group_end(&m.f);
+	run(&m, REQUESTS);
+	end(&m);
+}
+
+static void test_move(void)
+{
+	static struct mix m;
+
+	start(&m, 1);
+	for (int i = 1; i < TARGETS; i++)
+		group_run(&m.f, i, OPEN);
+	for (int i = 1; i < TARGETS; i++)
+		group_run(&m.f, i, RECEIVE);
+	run(&m, rnd(REQUESTS));
+	rc_barrier(m.f.child[0].sock);
+	end(&m);
 }
 
 int main(int argc, char **argv)
 {
 	static const struct group_case cases[] = {
 		{ "MIX", test_mix },
+		{ "MOVE", test_move },
 	};
 
 	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));
