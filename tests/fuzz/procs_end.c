@@ -105,7 +105,7 @@ static void check_bytes(struct end *e, uint32_t i, uint32_t seq, uint32_t len, u
 	uint32_t key = key_of(e, !me, seq);
 	const struct receive *r = &e->recv[i % DEPTH];
 	const uint8_t *at = recv_slot(e, i), *end = at + e->slot;
-	bool reused = is(e, IBV_QPT_UC) && !shared->local;
+	bool reused = is(e, IBV_QPT_UC) && !shared->lossless;
 	uint32_t k = 0;
 
 	for (int s = 0; s < r->n; s++) {
@@ -147,7 +147,7 @@ static uint32_t number_of(struct end *e, const struct ibv_wc *wc)
 	EXPECT(from >> 20 == (peers(e)->gen & 0xfff), AT(e) "message %u of generation %u, not %u",
 	       WHERE(e), from & 0xfffff, from >> 20, peers(e)->gen);
 	seq = e->next_in + ahead - (late ? 1 << 20 : 0);
-	EXPECT(!late || (!shared->local && e->next_in - seq < LOG / 2 &&
+	EXPECT(!late || (!shared->lossless && e->next_in - seq < LOG / 2 &&
 			 e->seen[seq % LOG] != seq + 1),
 	       AT(e) "message %u after %u", WHERE(e), seq, e->next_in);
 	e->seen[seq % LOG] = seq + 1;
@@ -428,7 +428,7 @@ static void check_failure(struct end *e, const struct op *o, const struct ibv_wc
 			    (o->bad && wc->status == IBV_WC_REM_ACCESS_ERR))),
 	       AT(e) "%s, vendor_err %u", WHERE(e), ibv_wc_status_str(wc->status),
 	       wc->vendor_err);
-	EXPECT(!is(e, IBV_QPT_RC) || !o->message || !shared->local || o->seq >= e->shown,
+	EXPECT(!is(e, IBV_QPT_RC) || !o->message || !shared->lossless || o->seq >= e->shown,
 	       AT(e) "message %u of %u bytes, opcode %d, has arrived, of %u: %s", WHERE(e), o->seq,
 	       o->len, o->opcode, e->shown, ibv_wc_status_str(wc->status));
 }

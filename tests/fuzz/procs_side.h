@@ -7,7 +7,8 @@
  *	connection, and after a failure the others are flushed;
  *	what arrives is what was sent on this connection, in order, with its length, immediate and
  *	flags, and no other byte of the receive changes;
- *	what has shown at the receiver does not fail at the sender (between local processes);
+ *	what has shown at the receiver does not fail at the sender (between local processes
+ *	without faults);
  *	once all is complete, the target memory is as WRITEs and atomics have left it.
  */
 #ifndef TESTS_FUZZ_PROCS_SIDE_H
@@ -61,7 +62,7 @@ struct conn {
 };
 
 struct shared {
-	bool local;		/* both sides use memory only */
+	bool lossless;		/* both sides use memory only, without faults */
 	struct conn conn[CONNS];
 	uint64_t completions[2], messages[2], bytes[2];
 };

@@ -4,7 +4,10 @@
  * process is the driver: it chooses what both do, lets them run, and meanwhile stops or kills one;
  * it moves, breaks and closes connections at either end or at both, and makes them anew.
  *
- *	PROGRAM ROUNDS TRANSPORT TRANSPORT	of each process: local, udp, auto
+ *	PROGRAM ROUNDS TRANSPORT TRANSPORT [faults]	of each process: local, udp, auto
+ *
+ * With `faults`, rules lose, copy, delay and reorder what either process or both send and receive
+ * on reliable connections. All must be repaired.
  */
 #include <errno.h>
 #include <poll.h>
@@ -20,11 +23,13 @@
 #include "fuzz/threads.h"
 #include "check.h"
 #include "util/atomic.h"
+#include "util/compiler.h"
 
 enum {
 	STEPS = 150,		/* of a run, at most */
 	ANSWER_S = 120,		/* longer than a process waits for anything */
 	BOTH = 2,
+	RULES = 6,		/* on faults, of a process, at most */
 };
 
 static struct {
@@ -33,17 +38,49 @@ static struct {
 } process[2];
 
 static const char *transports[2];
+static bool with_faults;
 static bool made[CONNS], with_srq[CONNS], no_target[CONNS];
 static uint32_t last_psn[CONNS][2];
 static uint64_t deaths, connections;
 
 /* ---- Processes ---- */
 
+/* Rules for one process, or none. */
+static void choose_faults(char *rules, size_t size)
+{
+	static const char *const opcodes[] = {
+		"SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "SEND_ONLY",
+		"SEND_LAST_WITH_IMMEDIATE", "SEND_ONLY_WITH_IMMEDIATE",
+		"SEND_LAST_WITH_INVALIDATE", "SEND_ONLY_WITH_INVALIDATE",
+		"WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST", "WRITE_ONLY",
+		"WRITE_LAST_WITH_IMMEDIATE", "WRITE_ONLY_WITH_IMMEDIATE",
+		"READ_REQUEST", "READ_RESPONSE_FIRST", "READ_RESPONSE_MIDDLE",
+		"READ_RESPONSE_LAST", "READ_RESPONSE_ONLY", "ACKNOWLEDGE",
+		"COMPARE_SWAP", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE",
+	};
+	static const char *const actions[] = {
+		"drop", "drop", "duplicate", "delay 1ms", "reorder", "corrupt",
+	};
+	size_t len = 0;
+
+	rules[0] = 0;
+	for (uint64_t n = below(2) ? 0 : 1 + below(RULES); n; n--)
+		len += (size_t)snprintf(rules + len, size - len,
+					"%s %s opcode RC_%s chance 1/%d %s;",
+					below(2) ? "packet" : "message", below(2) ? "tx" : "rx",
+					opcodes[below(ARRAY_SIZE(opcodes))],
+					10 + (int)below(40),
+					actions[below(ARRAY_SIZE(actions))]);
+}
+
 static void start(int side)
 {
+	char rules[100 * RULES] = "";
 	int pair[2];
 
 	EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair: %m");
+	if (with_faults)
+		choose_faults(rules, sizeof(rules));
 	fflush(NULL);
 	process[side].pid = fork();
 	EXPECT(process[side].pid >= 0, "fork: %m");
@@ -53,6 +90,7 @@ static void start(int side)
 		if (process[!side].pid > 0)
 			close(process[!side].sock);
 		setenv("VERBENA_TRANSPORT", transports[side], 1);
+		setenv("VERBENA_FAULTS", rules, 1);
 		side_run(side, pair[1]);
 		exit(0);
 	}
@@ -357,12 +395,14 @@ int main(int argc, char **argv)
 
 	for (int i = 0; i < 2; i++)
 		transports[i] = argc > 2 + i ? argv[2 + i] : "local";
+	with_faults = argc > 4 && strcmp(argv[4], "faults") == 0;
 	threads_start();
 	threads_begin(0);
 	shared = mmap(NULL, sizeof(*shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
 		      -1, 0);
 	EXPECT(shared != MAP_FAILED, "mmap: %m");
-	shared->local = strcmp(transports[0], "udp") && strcmp(transports[1], "udp");
+	shared->lossless = strcmp(transports[0], "udp") && strcmp(transports[1], "udp") &&
+			   !with_faults;
 	for (int i = 0; i < 2; i++)
 		start(i);
 	for (unsigned long i = 0; i < rounds; i++)
