@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "roce/snapshot.h"
 
+#include <stddef.h>
 #include <string.h>
 
 #include "roce/acknak.h"
@@ -51,6 +52,14 @@ size_t roce_snapshot_take(const struct roce_qp *qp, void *buf)
 	if (s.n_rd)
 		memcpy((uint8_t *)buf + sizeof(s), qp->rd_atomic, s.n_rd * sizeof(*qp->rd_atomic));
 	return sizeof(s) + s.n_rd * sizeof(*qp->rd_atomic);
+}
+
+size_t roce_snapshot_take_idle(const struct roce_qp *qp, void *buf)
+{
+	size_t len = roce_snapshot_take(qp, buf);
+
+	((uint8_t *)buf)[offsetof(struct roce_snapshot, msg)] = ROCE_MSG_NONE;
+	return len;
 }
 
 static bool makes_sense(const struct roce_qp *qp, const struct roce_snapshot *s, size_t len)

@@ -42,6 +42,9 @@ struct roce_snapshot {
 /* Writes the state of an engine to buf (ROCE_SNAPSHOT_MAX bytes) and returns its length. */
 size_t roce_snapshot_take(const struct roce_qp *qp, void *buf);
 
+/* The same without the message in progress: for an engine that only answers what comes again. */
+size_t roce_snapshot_take_idle(const struct roce_qp *qp, void *buf);
+
 /* Drops the message in progress and its held receive, without a completion. */
 void roce_snapshot_abandon(struct roce_qp *qp);
 

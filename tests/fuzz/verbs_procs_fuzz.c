@@ -22,14 +22,13 @@
 #include "fuzz/procs_side.h"
 #include "fuzz/threads.h"
 #include "check.h"
+#include "random_faults.h"
 #include "util/atomic.h"
-#include "util/compiler.h"
 
 enum {
 	STEPS = 150,		/* of a run, at most */
 	ANSWER_S = 120,		/* longer than a process waits for anything */
 	BOTH = 2,
-	RULES = 6,		/* on faults, of a process, at most */
 };
 
 static struct {
@@ -45,42 +44,19 @@ static uint64_t deaths, connections;
 
 /* ---- Processes ---- */
 
-/* Rules for one process, or none. */
-static void choose_faults(char *rules, size_t size)
+static uint32_t draw(uint32_t n)
 {
-	static const char *const opcodes[] = {
-		"SEND_FIRST", "SEND_MIDDLE", "SEND_LAST", "SEND_ONLY",
-		"SEND_LAST_WITH_IMMEDIATE", "SEND_ONLY_WITH_IMMEDIATE",
-		"SEND_LAST_WITH_INVALIDATE", "SEND_ONLY_WITH_INVALIDATE",
-		"WRITE_FIRST", "WRITE_MIDDLE", "WRITE_LAST", "WRITE_ONLY",
-		"WRITE_LAST_WITH_IMMEDIATE", "WRITE_ONLY_WITH_IMMEDIATE",
-		"READ_REQUEST", "READ_RESPONSE_FIRST", "READ_RESPONSE_MIDDLE",
-		"READ_RESPONSE_LAST", "READ_RESPONSE_ONLY", "ACKNOWLEDGE",
-		"COMPARE_SWAP", "FETCH_ADD", "ATOMIC_ACKNOWLEDGE",
-	};
-	static const char *const actions[] = {
-		"drop", "drop", "duplicate", "delay 1ms", "reorder", "corrupt",
-	};
-	size_t len = 0;
-
-	rules[0] = 0;
-	for (uint64_t n = below(2) ? 0 : 1 + below(RULES); n; n--)
-		len += (size_t)snprintf(rules + len, size - len,
-					"%s %s opcode RC_%s chance 1/%d %s;",
-					below(2) ? "packet" : "message", below(2) ? "tx" : "rx",
-					opcodes[below(ARRAY_SIZE(opcodes))],
-					10 + (int)below(40),
-					actions[below(ARRAY_SIZE(actions))]);
+	return (uint32_t)below(n);
 }
 
 static void start(int side)
 {
-	char rules[100 * RULES] = "";
+	char rules[RANDOM_FAULTS_MAX] = "";
 	int pair[2];
 
 	EXPECT(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair) == 0, "socketpair: %m");
 	if (with_faults)
-		choose_faults(rules, sizeof(rules));
+		random_faults(rules, "RC", draw);
 	fflush(NULL);
 	process[side].pid = fork();
 	EXPECT(process[side].pid >= 0, "fork: %m");

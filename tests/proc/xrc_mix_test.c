@@ -6,11 +6,15 @@
  *
  *	MIX	to the home, too
  *	MOVE	to the owners; the home closes the QP meanwhile, so that it moves
+ *
+ * MIX_FAULTS and MOVE_FAULTS: while random rules lose, copy, delay and reorder what any of the
+ * processes sends or receives.
  */
 #include <signal.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "random_faults.h"
 #include "rnd.h"
 #include "xrc_group.h"
 
@@ -180,11 +184,37 @@ static void test_move(void)
 	end(&m);
 }
 
+/* The processes inherit the rules, and count each for itself. */
+static void set_faults(void)
+{
+	char rules[RANDOM_FAULTS_MAX];
+
+	do {
+		random_faults(rules, "XRC", rnd);
+	} while (!rules[0]);
+	printf("VERBENA_FAULTS=\"%s\"\n", rules);
+	setenv("VERBENA_FAULTS", rules, 1);
+}
+
+static void test_mix_faults(void)
+{
+	set_faults();
+	test_mix();
+}
+
+static void test_move_faults(void)
+{
+	set_faults();
+	test_move();
+}
+
 int main(int argc, char **argv)
 {
 	static const struct group_case cases[] = {
 		{ "MIX", test_mix },
 		{ "MOVE", test_move },
+		{ "MIX_FAULTS", test_mix_faults },
+		{ "MOVE_FAULTS", test_move_faults },
 	};
 
 	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

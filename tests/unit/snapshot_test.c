@@ -61,6 +61,39 @@ static void the_other_engine_continues(void **unused)
 	assert_int_equal(roce_qp_counters(&home.qp)->duplicate_request, 1);
 }
 
+/* Another engine answers a READ again while this one is within a message. */
+static void an_idle_copy_answers_a_read_again(void **unused)
+{
+	struct roce_pkt pkt;
+
+	start(&home);
+	start(&remote);
+	pkt = env_pkt(&home, ROCE_XRC_READ_REQUEST, ENV_PSN, 0);
+	pkt.xrc_srqn = ENV_SRQN;
+	pkt.reth.va = ENV_VA;
+	pkt.reth.len = 16;
+	env_input(&home, &pkt);
+	assert_true(env_output(&home));
+	env_post_recv(&home, 0, 1024);
+	pkt = env_pkt(&home, ROCE_XRC_SEND_FIRST, ENV_PSN + 1, 256);
+	pkt.xrc_srqn = ENV_SRQN;
+	env_input(&home, &pkt);
+	assert_true(roce_in_message(&home.qp));
+	assert_true(roce_snapshot_restore(&remote.qp, state,
+					  roce_snapshot_take_idle(&home.qp, state)));
+	assert_true(roce_in_message(&home.qp));
+	assert_true(roce_snapshot_quiet(&remote.qp));
+	pkt = env_pkt(&remote, ROCE_XRC_READ_REQUEST, ENV_PSN, 0);
+	pkt.xrc_srqn = ENV_SRQN;
+	pkt.reth.va = ENV_VA;
+	pkt.reth.len = 16;
+	env_input(&remote, &pkt);
+	assert_true(env_output(&remote));
+	assert_int_equal(remote.out.bth.opcode, ROCE_XRC_READ_RESPONSE_ONLY);
+	assert_int_equal(remote.out.bth.psn, ENV_PSN);
+	assert_false(env_output(&remote));
+}
+
 static void atomic_replay_in_another_engine(void **unused)
 {
 	struct roce_pkt pkt;
@@ -208,6 +241,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_other_engine_continues),
+		cmocka_unit_test(an_idle_copy_answers_a_read_again),
 		cmocka_unit_test(atomic_replay_in_another_engine),
 		cmocka_unit_test(the_error_state_moves_along),
 		cmocka_unit_test(a_lost_message_ends_the_connection),

@@ -203,12 +203,15 @@ static void receive_again(struct vrb_qp *qp, const struct held *h, uint64_t now)
 {
 	struct vrb_rx_queue *r = vrb_rx_queue_of_shard(qp->config.shard);
 	struct roce_pkt pkt;
+	const struct rx_decoded raw = {
+		.pkt = &pkt, .data = h->data, .len = h->len + ROCE_ICRC_LEN, .wire = h->wire,
+	};
 
 	if (roce_decode(&pkt, h->data, h->len + ROCE_ICRC_LEN) != ROCE_DECODED)
 		return;
 	pkt.path = h->path;
 	qp->now = now;
-	vrb_rx_execute(qp, &pkt, r, now);
+	vrb_rx_deliver(qp, &raw, r, now);
 }
 
 static void put_mad_back(const struct held *h, uint64_t now)

@@ -202,6 +202,16 @@ static void execute_run(struct vrb_qp *qp, const struct roce_pkt *run, struct vr
 	}
 }
 
+void vrb_rx_deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_rx_queue *r,
+		    uint64_t now)
+{
+	if (unlikely(qp->config.hooks != NULL) && qp->config.hooks->redirect &&
+		 qp->config.hooks->redirect(qp, raw, r, now))
+		vrb_tx_schedule(qp, TX_NOW, r);
+	else
+		execute_run(qp, raw->pkt, r, now);
+}
+
 /* Must hold qp->lock. */
 static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_rx_queue *r,
 		    uint64_t now)
@@ -224,11 +234,7 @@ static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_
 			return;
 		raw = &copy;
 	}
-	if (unlikely(qp->config.hooks != NULL) && qp->config.hooks->redirect &&
-		 qp->config.hooks->redirect(qp, raw, r, now))
-		vrb_tx_schedule(qp, TX_NOW, r);
-	else
-		execute_run(qp, raw->pkt, r, now);
+	vrb_rx_deliver(qp, raw, r, now);
 }
 
 /* Forwards a packet for a QP that is not in this process, if another process has the QP. */

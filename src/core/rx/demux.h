@@ -55,6 +55,13 @@ unsigned int vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, ui
  */
 void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue *r);
 
+/*
+ * Executes a packet that has passed the checks of its path and base/tap.h, in the process that is
+ * to. Must hold the RX queue's lock and qp->lock.
+ */
+void vrb_rx_deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_rx_queue *r,
+		    uint64_t now);
+
 /* Executes a request on the QP in this process. Must hold qp->lock. */
 void vrb_rx_execute(struct vrb_qp *qp, const struct roce_pkt *pkt, struct vrb_rx_queue *r,
 		    uint64_t now);

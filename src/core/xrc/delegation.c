@@ -6,9 +6,10 @@
  *	                  |
  *	                  '-- its process died --> here; the QP fails if a message was in progress
  *
- * Invariants: while the state is away, the engine here sends nothing and holds the state from the
- * last answer. Requests are parked only while the state is away, while the output that must precede
- * a delegation is blocked, or while the home moves.
+ * Invariants: while the state is away, the engine here sends nothing, except the answer to a READ
+ * that comes again, and holds the state from the last answer. Requests are parked only while the
+ * state is away, while the output that must precede a delegation is blocked, or while the home
+ * moves.
  */
 #include "core/xrc/delegation.h"
 
@@ -24,6 +25,7 @@
 #include "core/rx/demux.h"
 #include "core/tx/transmit.h"
 #include "core/xrc/msg.h"
+#include "core/xrc/read_again.h"
 #include "host/host.h"
 #include "roce/opcode.h"
 #include "roce/psn.h"
@@ -61,7 +63,7 @@ struct parked {
 
 struct vrb_delegation {
 	struct xrc_peer to;	/* slot HOST_NO_SLOT: the state is here */
-	uint32_t epoch;
+	uint32_t epoch, last_epoch;
 	uint32_t sent, done;
 	uint32_t begun;		/* PSN of the last request that began a message there */
 	/* READ or atomic responses of the last answer are outstanding */
@@ -73,6 +75,7 @@ struct vrb_delegation {
 	uint32_t srqn;
 	int owner;		/* HOST_NO_SLOT: this process or none */
 	uint64_t looked;
+	struct xrc_read_again again;
 	/* buffer for the state to send; too large for the stack. Under qp->lock */
 	uint8_t state[ROCE_SNAPSHOT_MAX];
 };
@@ -110,7 +113,7 @@ static struct vrb_delegation *new_delegation(void)
 
 	if (!l)
 		return NULL;
-	l->to.slot = l->owner = HOST_NO_SLOT;
+	l->to.slot = l->owner = l->again.to.slot = HOST_NO_SLOT;
 	list_init(&l->parked);
 	return l;
 }
@@ -290,7 +293,7 @@ static int delegate(struct vrb_qp *qp, int slot, uint64_t now)
 	if (!xrc_peer_find(&l->to, slot))
 		return ENOENT;
 	l->to.stalled = l->n_parked;	/* one waits already: only look for room */
-	l->epoch++;
+	l->epoch = ++l->last_epoch;
 	l->sent = l->done = 0;
 	l->begun = psn_prev(roce_expected_psn(&qp->roce));
 	head = head_of(qp, XRC_DELEGATE);
@@ -331,16 +334,36 @@ static enum verdict pass_on(struct vrb_qp *qp, const struct rx_decoded *raw)
 	return TAKEN;
 }
 
+/*
+ * A request that the responder's state cannot follow, within a message: the engine that has the
+ * state sends a NAK or an ACK, but only the SRQ's owner reads its memory again.
+ */
+static bool is_for_owner(const struct vrb_qp *qp, const struct rx_decoded *raw)
+{
+	return roce_in_message(&qp->roce) && xrc_read_comes_again(qp, raw);
+}
+
+static enum verdict ask_owner(struct vrb_qp *qp, int owner, const struct rx_decoded *raw)
+{
+	struct vrb_delegation *l = qp->xrc.delegation;
+
+	xrc_read_again_send(&l->again, qp, owner, ++l->last_epoch, raw, l->state);
+	return TAKEN;
+}
+
 static enum verdict run_here(struct vrb_qp *qp, const struct rx_decoded *raw, uint64_t now)
 {
 	struct vrb_delegation *l = qp->xrc.delegation;
 	int owner;
 
-	if (!roce_starts(roce_opcode_info(raw->pkt->bth.opcode)) ||
-	    roce_in_message(&qp->roce))
+	if (!roce_starts(roce_opcode_info(raw->pkt->bth.opcode)))
 		return RUN;
 	owner = owner_of(qp, l, raw->pkt->xrc_srqn, now);
 	if (owner == HOST_NO_SLOT)
+		return RUN;
+	if (is_for_owner(qp, raw))
+		return ask_owner(qp, owner, raw);
+	if (roce_in_message(&qp->roce))
 		return RUN;
 	switch (delegate(qp, owner, now)) {
 	case 0:
@@ -367,7 +390,10 @@ static enum verdict route(struct vrb_qp *qp, const struct rx_decoded *raw, uint6
 		return pass_on(qp, raw);
 	if (l->sent != l->done)
 		return WAIT;
-	/* A new message before the end of the last one: let the remote responder NAK it. */
+	/* What the engine here sends for its own SRQ is lost if an answer arrives meanwhile. */
+	if (is_for_owner(qp, raw))
+		return l->owner == HOST_NO_SLOT ? RUN : ask_owner(qp, l->owner, raw);
+	/* A new message before the end of the last one, or a repetition. */
 	if (roce_in_message(&qp->roce))
 		return pass_on(qp, raw);
 	revoke(qp);
@@ -653,9 +679,16 @@ void vrb_delegation_free(struct vrb_qp *qp)
 	if (!qp->xrc.delegation)
 		return;
 	vrb_delegation_end(qp);
+	xrc_peer_drop(&qp->xrc.delegation->again.to);
 	forget_parked(qp->xrc.delegation);
 	free(qp->xrc.delegation);
 	qp->xrc.delegation = NULL;
+}
+
+static void send_packet(struct vrb_qp *qp, const struct xrc_msg *m, uint64_t now)
+{
+	if (m->head.packet > ROCE_ICRC_LEN && m->head.packet <= ROCE_MAX_PACKET)
+		vrb_transmit_packet(qp, m->packet, m->head.packet, now);
 }
 
 static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct vrb_rx_queue *r,
@@ -670,8 +703,7 @@ static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct vrb_r
 		memcpy(&s, m->state, sizeof(s));
 		l->responses_pending = s.rd_pending && !m->head.final;
 	}
-	if (m->head.packet > ROCE_ICRC_LEN && m->head.packet <= ROCE_MAX_PACKET)
-		vrb_transmit_packet(qp, m->packet, m->head.packet, now);
+	send_packet(qp, m, now);
 	if (!m->head.final || m->head.seq - l->done > l->sent - l->done)
 		return;
 	l->done = m->head.seq;
@@ -713,6 +745,11 @@ void vrb_delegation_receive(const struct xrc_msg *m, struct vrb_rx_queue *r, uin
 	if (!qp)
 		return;
 	lock_acquire(&qp->lock);
+	if (qp->xrc.delegation && m->head.kind == XRC_ANSWER &&
+	    xrc_read_again_sent(&qp->xrc.delegation->again, m)) {
+		qp->now = now;
+		send_packet(qp, m, now);
+	}
 	if (qp->xrc.delegation && is_away(qp->xrc.delegation) &&
 	    m->head.epoch == qp->xrc.delegation->epoch &&
 	    xrc_peer_sent(&qp->xrc.delegation->to, m)) {
