@@ -61,6 +61,19 @@ static void the_other_engine_continues(void **unused)
 	assert_int_equal(roce_qp_counters(&home.qp)->duplicate_request, 1);
 }
 
+static void read_first(struct roce_env *e)
+{
+	struct roce_pkt pkt = env_pkt(e, ROCE_XRC_READ_REQUEST, ENV_PSN, 0);
+
+	pkt.xrc_srqn = ENV_SRQN;
+	pkt.reth.va = ENV_VA;
+	pkt.reth.len = 16;
+	env_input(e, &pkt);
+	assert_true(env_output(e));
+	assert_int_equal(e->out.bth.opcode, ROCE_XRC_READ_RESPONSE_ONLY);
+	assert_int_equal(e->out.bth.psn, ENV_PSN);
+}
+
 /* Another engine answers a READ again while this one is within a message. */
 static void an_idle_copy_answers_a_read_again(void **unused)
 {
@@ -68,12 +81,7 @@ static void an_idle_copy_answers_a_read_again(void **unused)
 
 	start(&home);
 	start(&remote);
-	pkt = env_pkt(&home, ROCE_XRC_READ_REQUEST, ENV_PSN, 0);
-	pkt.xrc_srqn = ENV_SRQN;
-	pkt.reth.va = ENV_VA;
-	pkt.reth.len = 16;
-	env_input(&home, &pkt);
-	assert_true(env_output(&home));
+	read_first(&home);
 	env_post_recv(&home, 0, 1024);
 	pkt = env_pkt(&home, ROCE_XRC_SEND_FIRST, ENV_PSN + 1, 256);
 	pkt.xrc_srqn = ENV_SRQN;
@@ -83,14 +91,7 @@ static void an_idle_copy_answers_a_read_again(void **unused)
 					  roce_snapshot_take_idle(&home.qp, state)));
 	assert_true(roce_in_message(&home.qp));
 	assert_true(roce_snapshot_quiet(&remote.qp));
-	pkt = env_pkt(&remote, ROCE_XRC_READ_REQUEST, ENV_PSN, 0);
-	pkt.xrc_srqn = ENV_SRQN;
-	pkt.reth.va = ENV_VA;
-	pkt.reth.len = 16;
-	env_input(&remote, &pkt);
-	assert_true(env_output(&remote));
-	assert_int_equal(remote.out.bth.opcode, ROCE_XRC_READ_RESPONSE_ONLY);
-	assert_int_equal(remote.out.bth.psn, ENV_PSN);
+	read_first(&remote);
 	assert_false(env_output(&remote));
 }
 
