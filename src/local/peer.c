@@ -230,13 +230,12 @@ static struct local_peer *open_peer(struct local *l, int slot, uint64_t incarnat
 static struct local_peer *latest(struct local *l, uint32_t qpn)
 {
 	struct local_peer *peer;
-	struct seg_qp published;
 
 	if (list_empty(&l->peers))
 		return NULL;
 	peer = list_entry(l->peers.next, struct local_peer, node);
 	if (!peer->ready || !load_relaxed(&peer->alive) || keeper_gone(peer->map.keeper) ||
-	    !local_peer_qp(peer, qpn, &published))
+	    !local_peer_has_qp(peer, qpn))
 		return NULL;
 	peer->refs++;
 	return peer;

@@ -341,9 +341,15 @@ bool vrb_peer_wait_for_rtr(struct vrb_qp *qp, uint64_t now)
 	return true;
 }
 
-static bool receives_from(const struct vrb_qp *qp, const struct seg_qp *published)
+bool vrb_peer_listens(const struct vrb_qp *qp, struct seg_qp *published, bool *in_update)
 {
-	return wq_receives(published->state) && published->dest_qpn == qp->wq.qpn;
+	uint32_t qpn = qp->wq.dest_qpn;
+
+	*in_update = false;
+	if (local_peer_qp(qp->peer.process, qpn, published))
+		return wq_receives(published->state) && published->dest_qpn == qp->wq.qpn;
+	*in_update = local_peer_has_qp(qp->peer.process, qpn);
+	return *in_update;
 }
 
 /* The response to a FLUSH to persistence takes as long as the disk: no timeout of it counts. */
@@ -363,7 +369,7 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 {
 	struct vrb_peer *n = &qp->peer;
 	struct seg_qp published;
-	bool asked;
+	bool asked, in_update;
 
 	if (!n->process)
 		return vrb_keepalive_defers_timeout(qp, overdue, now);
@@ -375,11 +381,10 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 		return true;
 	if (!local_peer_alive(vrb.local, n->process, now))
 		return false;
-	/* Its process may have been stopped in the middle of an update. */
-	if (!local_peer_qp(n->process, qp->wq.dest_qpn, &published))
-		return local_peer_has_qp(n->process, qp->wq.dest_qpn);
-	if (!receives_from(qp, &published))
+	if (!vrb_peer_listens(qp, &published, &in_update))
 		return false;
+	if (in_update)
+		return true;
 	if (!local_peer_took(n->process, n->tx_head) || published.flags & SEG_QP_BLOCKED)
 		return true;
 	if (!overdue)

@@ -105,6 +105,13 @@ bool vrb_peer_wait_for_rtr(struct vrb_qp *qp, uint64_t now);
 bool vrb_peer_migrated(struct vrb_qp *qp);
 
 /*
+ * Is the peer's QP connected to this one and able to receive? Copies what it publishes. *in_update:
+ * it cannot be read, because the peer's process stands still in the middle of an update; then
+ * true. The QP has a peer. Must hold qp->lock.
+ */
+bool vrb_peer_listens(const struct vrb_qp *qp, struct seg_qp *published, bool *in_update);
+
+/*
  * Returns true if a missing response must not count as a loss. A lane loses nothing while the
  * peer's process lives and its QP receives, even if the process is stopped or not scheduled.
  * `overdue`: the ack timeout has passed; otherwise the requester is about to probe. For a peer on

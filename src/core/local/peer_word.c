@@ -116,12 +116,12 @@ void vrb_word_retract(struct vrb_qp *qp, uint64_t now)
 {
 	uint8_t packet[ROCE_MAX_PACKET];
 	struct seg_qp published;
+	bool in_update;
 
 	if (likely(!qp->peer.word_used) || !qp->peer.process)
 		return;
 	qp->peer.word_used = qp->peer.word_behind = false;
-	if (local_peer_qp(qp->peer.process, qp->wq.dest_qpn, &published) &&
-	    wq_receives(published.state) && published.dest_qpn == qp->wq.qpn)
+	if (vrb_peer_listens(qp, &published, &in_update))
 		vrb_peer_tx_packet(qp, packet, roce_ack_newest(&qp->roce, packet), now);
 }
 
