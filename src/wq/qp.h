@@ -175,7 +175,7 @@ struct wq_qp {
 	uint32_t qpn;
 	/*
 	 * PD number of memory that peers access, of windows and address handles; XRC receive: as
-	 * recv_pdn
+	 * recv_pdn, or that of the READ being answered, which the transport sets
 	 */
 	uint32_t pdn;
 	/*

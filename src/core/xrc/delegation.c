@@ -464,11 +464,12 @@ static void unpark(struct vrb_delegation *l, struct parked *p)
 /*
  * A requester that goes back to a request sends all later ones again, too, and those of a lane may
  * have other PSNs then (roce_requester_take_back()). So nothing parked from a lane may be executed
- * behind a request with an earlier PSN that arrived after it.
+ * behind a request with an earlier PSN that arrived after it, unless that is late: a rule on faults
+ * has kept it.
  */
 static void forget_superseded(struct vrb_delegation *l, const struct rx_decoded *raw)
 {
-	if (raw->wire)
+	if (raw->wire || raw->told)
 		return;
 	while (l->n_parked) {
 		struct parked *last = list_entry(l->parked.prev, struct parked, node);
