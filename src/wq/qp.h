@@ -52,6 +52,7 @@ struct wq_cqe {
 	bool acked;		/* recv: its ACK has left (core/cq/round.h) */
 	/* wakes a CQ armed for solicited events; errors do so in any case */
 	bool solicited;
+	bool timed;		/* the time that comes with it is that of its packet */
 	uint32_t flow_tag;
 	uint16_t cvlan;		/* VLAN tag that was stripped */
 };

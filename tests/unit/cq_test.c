@@ -19,6 +19,7 @@
 #include "core/cq/round.h"
 #include "core/qp/qp.h"
 #include "random.h"
+#include "run/clock.h"
 #include "run/progress.h"
 #include "run/timers.h"
 
@@ -237,6 +238,34 @@ static void test_index_wrap(void **state)
 	assert_int_equal(vrb_cq_destroy(cq), 0);
 }
 
+/*
+ * The clock of the poll loop may be older than the request that completes: a timestamp is the time
+ * of the completion, or that of a raw packet; it never decreases.
+ */
+static void test_timestamps(void **state)
+{
+	struct vrb_cq *cq = make(8);
+	struct wq_cqe late = { .wr_id = 1 }, raw = { .wr_id = 2, .timed = true };
+	uint64_t before = clock_now(), first;
+	struct vrb_cqe cqe;
+
+	complete(cq, qps[0], &late, before);
+	assert_true(vrb_cq_take(cq, &cqe));
+	assert_int_equal(cqe.time_ns, 0);	/* not asked for */
+	cq->wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP;
+	complete(cq, qps[0], &raw, 5);
+	complete(cq, qps[0], &late, 6);
+	complete(cq, qps[0], &raw, 7);
+	assert_true(vrb_cq_take(cq, &cqe));
+	assert_int_equal(cqe.time_ns, 5);
+	assert_true(vrb_cq_take(cq, &cqe));
+	assert_true(cqe.time_ns >= before && cqe.time_ns <= clock_now());
+	first = cqe.time_ns;
+	assert_true(vrb_cq_take(cq, &cqe));
+	assert_int_equal(cqe.time_ns, first);
+	assert_int_equal(vrb_cq_destroy(cq), 0);
+}
+
 static void test_overrun_is_reported_once(void **state)
 {
 	struct vrb_cq *cq = make(1);
@@ -264,6 +293,7 @@ int main(void)
 		cmocka_unit_test(test_against_model),
 		cmocka_unit_test(test_rounds),
 		cmocka_unit_test(test_index_wrap),
+		cmocka_unit_test(test_timestamps),
 		cmocka_unit_test(test_overrun_is_reported_once),
 	};
 

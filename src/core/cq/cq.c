@@ -462,10 +462,13 @@ static bool make_room(struct vrb_cq *cq, uint64_t now)
 	return false;
 }
 
-/* The clock was read before cq->lock was taken, so `now` may be older than the last stamp. */
-static uint64_t stamp(struct vrb_cq *cq, uint64_t now)
+/*
+ * The poll loop reads the clock before it takes packets, so `now` may be older than the request
+ * that completes. The time of a packet may be older than the last stamp.
+ */
+static uint64_t stamp(struct vrb_cq *cq, const struct wq_cqe *wc, uint64_t now)
 {
-	cq->newest = max(cq->newest, now);
+	cq->newest = max(cq->newest, wc->timed ? now : clock_now());
 	return cq->newest;
 }
 
@@ -511,7 +514,7 @@ void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 		cqe->owner = owner;
 		cqe->released = released;
 		cqe->wc.qp_num = qp_num;
-		cqe->time_ns = cq->wc_flags & VRB_CQ_TIMESTAMPS ? stamp(cq, now) : 0;
+		cqe->time_ns = cq->wc_flags & VRB_CQ_TIMESTAMPS ? stamp(cq, wc, now) : 0;
 		if (wc->recv && !wc->acked)
 			hold(cq, vrb_round);
 		if (!cq->holds)

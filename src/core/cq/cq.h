@@ -163,7 +163,8 @@ void vrb_cq_moderate(struct vrb_cq *cq, uint16_t count, uint16_t usec);
 /*
  * Adds a completion (fields as in vrb_cqe) and raises the completion event if it is due; for a
  * receive both happen at the end of the thread's round (round.h), if there is one. On overrun it
- * raises CQ_ERR and the poll loop fails the CQ's QPs. Takes cq->lock; the caller may hold the QP's.
+ * raises CQ_ERR and the poll loop fails the CQ's QPs. `now` is the timestamp if wc->timed. Takes
+ * cq->lock; the caller may hold the QP's.
  */
 void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32_t qp_num,
 		const struct wq_cqe *wc, uint64_t now);

@@ -94,7 +94,8 @@ static void receive(struct vrb_qp *qp, const struct raw_frame *f, uint32_t flow_
 	struct view v = look_at(qp, f);
 	enum reason why = REASON_NONE;
 	const struct recv_wqe *w = wq->ops->recv_take(wq, 0, NULL, &why);
-	struct wq_cqe cqe = { .opcode = IBV_WC_RECV, .recv = true, .flow_tag = flow_tag };
+	struct wq_cqe cqe = { .opcode = IBV_WC_RECV, .recv = true, .timed = true,
+			      .flow_tag = flow_tag };
 
 	if (!w) {
 		roce_count_raw_dropped(&qp->roce, true);
