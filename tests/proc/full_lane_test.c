@@ -44,6 +44,36 @@ struct target {
 	uint32_t srqn;
 };
 
+/* Polls until the other end has its completion. */
+static void poll_until_complete(struct xrc *x, int sock)
+{
+	struct ibv_wc wc;
+	char got;
+
+	while (recv(sock, &got, 1, MSG_DONTWAIT) != 1) {
+		CHECK_EQ(errno, EAGAIN);
+		if (ibv_poll_cq(x->rc.cq, 1, &wc))
+			CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+	}
+	CHECK_EQ(got, 'C');
+}
+
+/*
+ * A SEND by the RC connection. One that has not found its peer yet would not
+ * fill the lane.
+ */
+static void meet(struct xrc *x, int sock, const struct rc_addr *peer, bool requests)
+{
+	if (requests) {
+		poll_until_complete(x, sock);
+		rc_post_recv(&x->rc, x->rc.qp, 0);
+		return;
+	}
+	CHECK_EQ(rc_post_send(&x->rc, x->rc.qp, IBV_WR_SEND, 1, peer, 0), 0);
+	CHECK_EQ(rc_wait(&x->rc).status, IBV_WC_SUCCESS);
+	child_send(sock, "C", 1);
+}
+
 /* An RC connection, and the child's XRC initiator with the parent's target. */
 static void open_both(struct xrc *x, int sock, struct rc_addr *peer, bool requests)
 {
@@ -52,6 +82,7 @@ static void open_both(struct xrc *x, int sock, struct rc_addr *peer, bool reques
 	for (int i = 0; i < RC_DEPTH; i++)
 		rc_post_recv(&x->rc, x->rc.qp, i);
 	rc_pair(&x->rc, sock, peer, NO_TIMEOUT, RETRIES);
+	meet(x, sock, peer, requests);
 	x->qp = requests ? xrc_send_qp(x) : xrc_recv_qp(x);
 }
 
@@ -126,8 +157,10 @@ static void wait_in_rounds(struct xrc *x, int sock, uint64_t i)
 	for (int round = 0; i == WRITES && round < ROUNDS; round++) {
 		child_recv(sock, &go, 1);
 		usleep(PAUSE_MS * 1000);
-		while (ibv_poll_cq(x->rc.cq, 1, &wc))
+		while (ibv_poll_cq(x->rc.cq, 1, &wc)) {
 			CHECK_EQ(wc.status, IBV_WC_SUCCESS);
+			CHECK_EQ(wc.opcode, IBV_WC_RECV);	/* not the WRITE */
+		}
 		child_send(sock, "R", 1);
 	}
 	wait_write(x, i);
@@ -146,20 +179,6 @@ static void expect_post(int sock)
 	child_send(sock, "G", 1);
 	child_recv(sock, &posted, 1);
 	CHECK_EQ(posted, 'P');
-}
-
-/* Polls until the child has its completion. */
-static void poll_until_complete(struct xrc *x, int sock)
-{
-	struct ibv_wc wc;
-	char got;
-
-	while (recv(sock, &got, 1, MSG_DONTWAIT) != 1) {
-		CHECK_EQ(errno, EAGAIN);
-		if (ibv_poll_cq(x->rc.cq, 1, &wc))
-			CHECK_EQ(wc.status, IBV_WC_SUCCESS);
-	}
-	CHECK_EQ(got, 'C');
 }
 
 static void open_responder(struct xrc *x, int sock, struct rc_addr *peer)
