@@ -38,7 +38,6 @@ enum {
 	HOLE = 4 * PAGE,	/* offset of the missing page */
 	AFTER = 8 * PAGE,
 	SKEW = 4,		/* of the memory behind aligned addresses */
-	SKEWED_VA = 0x100000,
 };
 
 static void checking_owner(const char *kind, int sock)
@@ -300,15 +299,16 @@ static void test_hole(const char *when)
 
 static void skewed_owner(const char *kind, int sock)
 {
-	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC;
-	struct mapped t, skewed = { .addr = SKEWED_VA - MAPPED_OFFSET };
+	const int access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_ATOMIC |
+			   IBV_ACCESS_ZERO_BASED;
+	struct mapped t, skewed = { .addr = 0ull - MAPPED_OFFSET };
 	struct rc_addr peer;
 	uint64_t word;
 	struct rc rc;
 
 	mapped_open(&rc, sock, &peer);
 	mapped_create(&rc, &t, kind);
-	skewed.mr = ibv_reg_mr_iova(rc.pd, t.mem + SKEW, PAGE, SKEWED_VA, access);
+	skewed.mr = ibv_reg_mr(rc.pd, t.mem + SKEW, PAGE, access);
 	CHECK(skewed.mr);
 	skewed.rkey = skewed.mr->rkey;
 	mapped_send_addr(&t, sock);

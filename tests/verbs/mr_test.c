@@ -156,13 +156,14 @@ static enum ibv_wc_status rdma(struct pair *p, enum ibv_wr_opcode opcode, uint64
 
 static void other_addresses(struct world *w)
 {
+	const uint64_t iova = ((uintptr_t)memory + 100) ^ 0x1234567800000000;
 	struct pair p;
 	struct ibv_mr *mr;
 
 	pair_open(w, &p);
 	memset(p.local.data, 0x77, 8);
-	CHECK((mr = ibv_reg_mr_iova(w->pd, memory + 100, 1000, 0x123456789abc0064, WORLD_ACCESS)));
-	CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, 0x123456789abc0064 + 992, mr->rkey), IBV_WC_SUCCESS);
+	CHECK((mr = ibv_reg_mr_iova(w->pd, memory + 100, 1000, iova, WORLD_ACCESS)));
+	CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, iova + 992, mr->rkey), IBV_WC_SUCCESS);
 	CHECK_MEM(memory + 1092, p.local.data, 8);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 	CHECK((mr = ibv_reg_mr(w->pd, memory + 3, 1000, WORLD_ACCESS | IBV_ACCESS_ZERO_BASED)));
@@ -170,6 +171,8 @@ static void other_addresses(struct world *w)
 	CHECK_MEM(memory + 3, p.local.data, 8);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 	expect_refused(ibv_reg_mr_iova(w->pd, memory, LEN, UINT64_MAX - 5, WORLD_ACCESS), EINVAL);
+	/* Linux refuses this for any device. */
+	expect_refused(ibv_reg_mr_iova(w->pd, memory, LEN, iova + 1, WORLD_ACCESS), EINVAL);
 	/* One region that covers the whole address space. */
 	CHECK((mr = ibv_reg_mr(w->pd, NULL, SIZE_MAX, WORLD_ACCESS | IBV_ACCESS_ON_DEMAND)));
 	CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, (uintptr_t)memory + 5000, mr->rkey), IBV_WC_SUCCESS);

@@ -77,6 +77,12 @@ static int check_mapped(const void *addr, size_t length, unsigned int access, bo
 	return 0;
 }
 
+/* Devices translate whole pages. */
+static bool same_page_offset(uint64_t from, uint64_t iova)
+{
+	return (from ^ iova) % (uint64_t)sysconf(_SC_PAGESIZE) == 0;
+}
+
 static int check_region(const void *addr, size_t length, uint64_t iova, unsigned int access,
 			bool *shared)
 {
@@ -87,6 +93,12 @@ static int check_region(const void *addr, size_t length, uint64_t iova, unsigned
 		return err;
 	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
 		return EINVAL;
+	if (!(access & IBV_ACCESS_ZERO_BASED) && !same_page_offset((uintptr_t)addr, iova)) {
+		log_info(LOG_CORE, "memory region: address %p and iova 0x%llx differ in their offset "
+				   "within a page, which Linux refuses for any device",
+			 addr, (unsigned long long)iova);
+		return EINVAL;
+	}
 	return length ? check_mapped(addr, length, access, shared) : 0;
 }
 
@@ -228,12 +240,11 @@ int vrb_mr_reg_dmabuf(struct vrb_pd *pd, uint64_t offset, size_t length, uint64_
 		.access = access,
 		.shared = true,
 	};
-	const uint64_t page = sysconf(_SC_PAGESIZE);
 	int err = check_access(access, DMABUF_ACCESS);
 
 	if (err)
 		return err;
-	if (!length || (offset ^ iova) % page || iova + length < iova)
+	if (!length || !same_page_offset(offset, iova) || iova + length < iova)
 		return EINVAL;
 	err = map_file(fd, offset, length, access, &r);
 	if (err)
