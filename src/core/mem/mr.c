@@ -94,8 +94,8 @@ static int check_region(const void *addr, size_t length, uint64_t iova, unsigned
 	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
 		return EINVAL;
 	if (!(access & IBV_ACCESS_ZERO_BASED) && !same_page_offset((uintptr_t)addr, iova)) {
-		log_info(LOG_CORE, "memory region: address %p and iova 0x%llx differ in their offset "
-				   "within a page, which Linux refuses for any device",
+		log_info(LOG_CORE, "memory region: address %p and iova 0x%llx differ in their "
+				   "offset within a page, which Linux refuses for any device",
 			 addr, (unsigned long long)iova);
 		return EINVAL;
 	}
