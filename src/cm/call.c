@@ -121,6 +121,7 @@ int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void 
 	      size_t info_len, const void *data, size_t len, uint64_t now)
 {
 	bool agreed = c->state == CM_REP_SENT || c->state == CM_MRA_REP_RCVD;
+	bool asked = c->state == CM_REQ_RCVD;
 	struct cm_msg m;
 
 	if (c->state == CM_SIDR_REQ_RCVD)
@@ -138,7 +139,10 @@ int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void 
 		cm_enter_timewait(cm, c, now);
 	else
 		cm_enter_state(cm, c, CM_IDLE);
-	cm_send(cm, c, &m);
+	if (asked)
+		cm_answer_send(cm, c, &m);
+	else
+		cm_send(cm, c, &m);
 	return 0;
 }
 

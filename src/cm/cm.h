@@ -37,7 +37,8 @@ enum {
 	CM_BUCKETS = 4096,
 	CM_SOURCES = 256,
 	CM_FEW_REQUESTS = 32,
-	CM_ANSWERS = 64,
+	CM_ANSWER_SETS = 16,
+	CM_ANSWER_WAYS = 8,
 	CM_DREQ_DATA = 32,
 };
 
@@ -166,7 +167,7 @@ struct cm_conn {
 	/* Next retry of REQ, REP, DREQ or SIDR_REQ, or the end of timewait; ns. */
 	uint64_t deadline;
 	uint64_t interval;
-	uint64_t first_sent;		/* when that message was; or when a SIDR_REQ came */
+	uint64_t first_sent;		/* when that message was; or when the request came */
 	uint8_t early_left;		/* repetitions before the first interval is over */
 	uint8_t retries_left, max_retries;
 	uint8_t mad[CM_MAD_LEN];	/* the message to retry */
@@ -178,13 +179,19 @@ struct cm_conn {
 	struct cm_conn *child, *next, *prev;	/* in the heap of deadlines */
 };
 
-/* A SIDR_REP that was sent. */
+/* A SIDR_REP, or the rejection of a REQ, that was sent. */
 struct cm_answer {
-	uint64_t asked_at;
+	uint64_t until;			/* then the request is not repeated any more */
 	uint64_t service_id, tid;
-	uint32_t request_id;		/* 0: none */
+	uint64_t guid;			/* of a REQ: the peer's CA GUID */
+	uint32_t id;			/* the peer's; 0: none */
 	struct net_path path;
 	uint8_t mad[CM_MAD_LEN];
+};
+
+struct cm_answers {
+	struct cm_answer answer[CM_ANSWER_WAYS];
+	unsigned int next;		/* the oldest, which a new one replaces */
 };
 
 struct cm {
@@ -204,7 +211,7 @@ struct cm {
 	struct list half_open; /* requests that no program has answered, oldest first */
 	unsigned int num_half_open;
 	unsigned int max_half_open, max_per_source;
-	struct cm_answer answer[CM_ANSWERS];	/* by a hash; a newer one replaces another */
+	struct cm_answers answers[CM_ANSWER_SETS];	/* by a hash of id and transaction */
 	struct cm_stats {
 		uint64_t received, sent;
 		uint64_t garbage;	/* not a valid CM message */

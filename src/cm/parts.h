@@ -78,8 +78,9 @@ bool cm_format_final(const struct cm_conn *c, struct cm_msg *m);
 void cm_send_reply(struct cm *cm, const struct net_path *from, const struct cm_msg *m);
 
 /*
- * answer.c: SIDR_REPs.  cm_answer_send() sends one; cm_answer_again() sends it once more if this
- * SIDR_REQ, which no conn waits for, has been answered already.
+ * answer.c: answers that end a request.  cm_answer_send() sends the one of a conn in CM_REQ_RCVD or
+ * CM_SIDR_REQ_RCVD; cm_answer_again() sends it once more if this request, which no conn has, has
+ * been answered already.
  */
 void cm_answer_send(struct cm *cm, const struct cm_conn *c, const struct cm_msg *m);
 bool cm_answer_again(struct cm *cm, const struct net_path *from, const struct cm_msg *m,

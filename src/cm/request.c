@@ -61,10 +61,11 @@ static struct net_path reversed(const struct net_path *from)
 	return path;
 }
 
-static void take_req(struct cm *cm, struct cm_conn *c, const struct cm_msg *m)
+static void take_req(struct cm *cm, struct cm_conn *c, const struct cm_msg *m, uint64_t now)
 {
 	const struct cm_req *r = &m->req;
 
+	c->first_sent = now;
 	c->path.traffic_class = r->primary.traffic_class;
 	c->path.flow_label = r->primary.flow_label;
 	c->path.hop_limit = r->primary.hop_limit;
@@ -154,7 +155,7 @@ static void offer(struct cm *cm, const struct net_path *from, const struct cm_ms
 	c->tid = m->tid;
 	c->path = reversed(from);
 	if (m->type == CM_REQ)
-		take_req(cm, c, m);
+		take_req(cm, c, m, now);
 	else
 		take_sidr_req(c, m, now);
 	cm_enter_state(cm, c, m->type == CM_REQ ? CM_REQ_RCVD : CM_SIDR_REQ_RCVD);
@@ -182,6 +183,10 @@ static void input_req(struct cm *cm, const struct net_path *from, const struct c
 
 	if (c) {
 		repeat(cm, c, from, m);
+		return;
+	}
+	if (cm_answer_again(cm, from, m, now)) {
+		cm->stats.duplicates++;
 		return;
 	}
 	if (!check_req(cm, from, m))

@@ -163,8 +163,12 @@ void cm_destroy(struct cm *cm, struct cm_conn *c, uint64_t now)
 	struct cm_msg m;
 
 	c->destroyed = true;
-	if (cm_format_final(c, &m))
-		cm_send(cm, c, &m);
+	if (cm_format_final(c, &m)) {
+		if (waits_for_program(c->state))
+			cm_answer_send(cm, c, &m);
+		else
+			cm_send(cm, c, &m);
+	}
 	if (lingers)
 		cm_enter_timewait(cm, c, now);
 	else if (c->state != CM_TIMEWAIT && c->state != CM_IDLE)

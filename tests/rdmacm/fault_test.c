@@ -121,6 +121,19 @@ static void listener_gone(void)
 	pair_destroy(&p);
 }
 
+/* The REJ is lost. The repeated REQ is answered without the program, which sees one request. */
+static void rejection_lost(void)
+{
+	struct pair p;
+	struct rdma_cm_event *e = pair_request(&p, RDMA_PS_TCP, NULL);
+
+	CHECK_EQ(rdma_reject(p.id[1], NULL, 0), 0);
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(p.ch[0], RDMA_CM_EVENT_REJECTED, 28)), 0);
+	world_no_event(p.ch[1]);
+	pair_destroy(&p);
+}
+
 static void disconnection_times_out(void)
 {
 	struct pair p;
@@ -147,6 +160,8 @@ static const struct {
 	{ "cm REP tx nth 1 drop", connects },
 	{ "cm REP rx nth 1 drop", connects },
 	{ "cm REP tx nth 1 drop", listener_gone },
+	{ "cm REJ tx nth 1 drop", rejection_lost },
+	{ "cm REJ rx nth 1 drop", rejection_lost },
 	{ "cm RTU tx nth 1 drop", connects },
 	{ "cm REQ tx nth 1 timeout", tcp_request_times_out },
 	{ "cm SIDR_REQ tx timeout", resolution_times_out },

@@ -576,6 +576,39 @@ static void datagrams(void **state)
 	assert_int_equal(e.raised[0].status, CM_SIDR_NO_SERVICE);
 }
 
+/* A REQ that is repeated after its rejection gets that once more, and the program nothing. */
+static void rejected_once(void **state)
+{
+	struct cm_msg m = env_msg(CM_REQ);
+	uint64_t repeated;
+
+	for (int destroyed = 0; destroyed < 2; destroyed++) {
+		env_init(&e);
+		env_receive(&e, &m);
+		repeated = (e.conn[0].max_retries + 1) * e.conn[0].interval;
+		if (destroyed)
+			cm_destroy(&e.cm, &e.conn[0], e.now);
+		else
+			cm_reject(&e.cm, &e.conn[0], CM_REJ_CONSUMER, NULL, 0, "no", 2, e.now);
+		e.now += repeated - 1;
+		env_receive(&e, &m);
+		assert_int_equal(e.num_raised, 1);
+		assert_int_equal(e.cm.stats.duplicates, 1);
+		assert_int_equal(e.num_sent, 2);
+		assert_int_equal(e.sent[1].rej.reason, CM_REJ_CONSUMER);
+		assert_memory_equal(&e.sent[1].rej, &e.sent[0].rej, sizeof(e.sent[0].rej));
+		/* New requests: of another transaction; one that comes too late. */
+		m.tid++;
+		env_receive(&e, &m);
+		assert_int_equal(e.num_raised, 2);
+		cm_reject(&e.cm, e.raised[1].conn, CM_REJ_CONSUMER, NULL, 0, NULL, 0, e.now);
+		m.tid--;
+		e.now++;
+		env_receive(&e, &m);
+		assert_int_equal(e.num_raised, 3);
+	}
+}
+
 static void private_data_limits(void **state)
 {
 	static const uint8_t data[CM_MAD_LEN];
@@ -621,6 +654,7 @@ int main(void)
 		cmocka_unit_test(forged),
 		cmocka_unit_test(no_conn_has_id_0),
 		cmocka_unit_test(datagrams),
+		cmocka_unit_test(rejected_once),
 		cmocka_unit_test(private_data_limits),
 	};
 
