@@ -8,10 +8,13 @@
  *	NAK of what is in the run	sent before the run arrived: ignored
  *	NAK of p again, or an
  *	impossible run			go-back-N
- *	ACK of the first run only	the peer keeps nothing after a gap: go-back-N from now on;
- *					but if it has kept packets before, the NAK before this ACK
- *					was lost
+ *	ACK of the run only		the peer keeps nothing after a gap: go-back-N, after a
+ *					run of one packet from now on; or the NAK before this ACK
+ *					was lost: if the peer has kept packets before, or after a
+ *					longer run, left to a probe, if the QP has a timeout
  *	ACK of more			repaired, and the peer keeps packets after a gap
+ *	either, if no packet behind
+ *	the run had left before it	repaired; tells nothing of the peer
  *
  * A probe (retry.c) finds lost packets of a run, since a gap gets one NAK.
  */
@@ -63,7 +66,9 @@ void roce_selective_retx_begin(struct roce_qp *qp)
 	n = without_response(qp, min(n, psn_add(at.high, 0 - una)));
 	if (!n)
 		return;
-	at.retx = (struct roce_selective_retx){ .from = una, .next = una, .end = psn_add(una, n) };
+	at.retx = (struct roce_selective_retx){
+		.from = una, .next = una, .end = psn_add(una, n), .high = at.high
+	};
 	qp->req = at;
 }
 
@@ -117,9 +122,12 @@ void roce_selective_retx_judge(struct roce_qp *qp)
 	if (r.next != r.end || psn_before(qp->comp.una, r.end))
 		return;
 	req->retx = none;
-	req->keeps |= psn_before(r.end, qp->comp.una);
-	if (length(&r) != 1 || qp->comp.una != r.end || qp->comp.una == req->psn || req->keeps)
+	if (r.end == r.high)
 		return;
-	req->goes_back = true;
+	req->keeps |= qp->comp.una != r.end;
+	/* Without a timeout a local peer is not probed: only rules on faults lose packets. */
+	if (req->keeps || (length(&r) != 1 && qp->wq->timeout))
+		return;
+	req->goes_back |= length(&r) == 1;
 	roce_requester_rewind(qp);
 }

@@ -54,6 +54,7 @@
 struct roce_selective_retx {
 	uint32_t from, end; /* empty if they are the same */
 	uint32_t next;      /* PSN of the next packet to build; end: all have left */
+	uint32_t high;      /* req.high when the run began: those before it have been sent */
 };
 
 /* Send side: which packet is next. requester.c */

@@ -39,8 +39,9 @@ static void test_reg_mr_ex(void)
 	};
 	struct ibv_dmah *dmah = ibv_alloc_dmah(w.ctx, &dmah_attr);
 	uint8_t memory[256];
+	const uint64_t iova = (uintptr_t)memory ^ 0x1234567800000000;
 	struct ibv_mr_init_attr attr = {
-		.length = sizeof(memory), .access = WORLD_ACCESS, .addr = memory, .iova = 0x10000,
+		.length = sizeof(memory), .access = WORLD_ACCESS, .addr = memory, .iova = iova,
 		.comp_mask = IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_DMAH, .dmah = dmah,
 	};
 	struct ibv_mr *mr;
@@ -54,7 +55,7 @@ static void test_reg_mr_ex(void)
 	attr.comp_mask |= IBV_REG_MR_MASK_IOVA;
 	mr = ibv_reg_mr_ex(w.pd, &attr);
 	CHECK(mr);
-	write_through(mr, 0x10000 + 7, memory + 7);
+	write_through(mr, iova + 7, memory + 7);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 	CHECK_EQ(ibv_dealloc_dmah(dmah), 0);
 }
