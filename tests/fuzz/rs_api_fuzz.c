@@ -29,7 +29,7 @@ enum {
 	LEN = 40000,		/* more than a ring of the small ones below takes */
 	SMALL_RING = 8192,
 	WAIT_MS = 2,
-	HEAD = 8,		/* of a datagram: its sender's port, its number */
+	HEAD = 12,		/* of a datagram: its sender's port and life, its number */
 };
 
 enum kind { FREE, STREAM, DATAGRAM };
@@ -53,12 +53,14 @@ struct slot {
 	uint16_t port;		/* bound to */
 	struct connection *conn;
 	int side;		/* of the connection: 0: connected; 1: accepted */
+	uint32_t life;		/* unlike a port, no other socket has it later */
 	uint32_t sent, last[SLOTS];	/* of datagrams: own number; of each slot, last received */
 };
 
 static struct slot slots[SLOTS];
 static struct connection connections[CONNECTIONS];
 static unsigned int next_connection;
+static uint32_t lives;
 static unsigned int asked;	/* for what becomes ready by itself */
 static uint8_t buffer[LEN];
 
@@ -105,7 +107,7 @@ static void create_step(struct input *in)
 
 	if (s->kind)
 		return;
-	*s = (struct slot){ .kind = stream ? STREAM : DATAGRAM };
+	*s = (struct slot){ .kind = stream ? STREAM : DATAGRAM, .life = ++lives };
 	s->fd = rsocket(AF_INET, stream ? SOCK_STREAM : SOCK_DGRAM, 0);
 	FUZZ_CHECK(s->fd >= 0 && rfcntl(s->fd, F_SETFL, O_NONBLOCK) == 0);
 	if (byte(in) % 2)
@@ -240,7 +242,7 @@ static void recv_stream(struct slot *s, size_t len, int flags)
 static void send_datagram(struct slot *s, const struct slot *to, size_t len)
 {
 	struct sockaddr_in a = loopback(to->port);
-	uint32_t head[2] = { s->port, s->sent + 1 };
+	uint32_t head[3] = { s->port, s->sent + 1, s->life };
 
 	len = HEAD + len % 1000;
 	memcpy(buffer, head, HEAD);
@@ -258,7 +260,7 @@ static void recv_datagram(struct slot *s)
 {
 	struct sockaddr_in a = { 0 };
 	socklen_t from_len = sizeof(a);
-	uint32_t head[2];
+	uint32_t head[3];
 	ssize_t n = rrecvfrom(s->fd, buffer, LEN, 0, (struct sockaddr *)&a, &from_len);
 
 	if (!answered(n))
@@ -270,7 +272,7 @@ static void recv_datagram(struct slot *s)
 	/* The first of a socket that was not bound does not know its port. */
 	FUZZ_CHECK(!head[0] || head[0] == ntohs(a.sin_port));
 	for (int i = 0; i < SLOTS; i++)
-		if (slots[i].kind == DATAGRAM && slots[i].port == ntohs(a.sin_port)) {
+		if (slots[i].kind == DATAGRAM && slots[i].life == head[2]) {
 			FUZZ_CHECK(head[1] > s->last[i] && head[1] <= slots[i].sent);
 			s->last[i] = head[1];
 		}
