@@ -77,12 +77,6 @@ static int check_mapped(const void *addr, size_t length, unsigned int access, bo
 	return 0;
 }
 
-/* Devices translate whole pages. */
-static bool same_page_offset(uint64_t from, uint64_t iova)
-{
-	return (from ^ iova) % (uint64_t)sysconf(_SC_PAGESIZE) == 0;
-}
-
 static int check_region(const void *addr, size_t length, uint64_t iova, unsigned int access,
 			bool *shared)
 {
@@ -93,12 +87,6 @@ static int check_region(const void *addr, size_t length, uint64_t iova, unsigned
 		return err;
 	if ((uintptr_t)addr + length < (uintptr_t)addr || iova + length < iova)
 		return EINVAL;
-	if (!(access & IBV_ACCESS_ZERO_BASED) && !same_page_offset((uintptr_t)addr, iova)) {
-		log_info(LOG_CORE, "memory region: address %p and iova 0x%llx differ in their "
-				   "offset within a page, which Linux refuses for any device",
-			 addr, (unsigned long long)iova);
-		return EINVAL;
-	}
 	return length ? check_mapped(addr, length, access, shared) : 0;
 }
 
@@ -190,6 +178,22 @@ static int create(struct vrb_pd *pd, const struct region *r, struct vrb_mr **out
 	return 0;
 }
 
+/* Devices translate whole pages. */
+static bool same_page_offset(uint64_t from, uint64_t iova)
+{
+	return (from ^ iova) % (uint64_t)sysconf(_SC_PAGESIZE) == 0;
+}
+
+static int check_iova(const void *addr, uint64_t iova)
+{
+	if (same_page_offset((uintptr_t)addr, iova))
+		return 0;
+	log_info(LOG_CORE, "memory region: address %p and iova 0x%llx differ in their offset "
+			   "within a page, which Linux refuses for any device",
+		 addr, (unsigned long long)iova);
+	return EINVAL;
+}
+
 int vrb_mr_reg(struct vrb_pd *pd, void *addr, size_t length, uint64_t iova, unsigned int access,
 	       struct vrb_mr **mr)
 {
@@ -203,6 +207,8 @@ int vrb_mr_reg(struct vrb_pd *pd, void *addr, size_t length, uint64_t iova, unsi
 	};
 	int err = check_region(addr, length, r.va, access, &r.shared);
 
+	if (!err)
+		err = check_iova(addr, iova);
 	if (!err)
 		err = create(pd, &r, mr);
 	if (!err)
