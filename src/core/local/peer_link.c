@@ -204,9 +204,15 @@ static bool may_switch(const struct vrb_qp *qp, uint64_t now)
 	return !vrb.wire || (nothing_in_flight(qp) && !roce_responses_pending(&qp->roce));
 }
 
+/* A request that goes back after an RNR NAK has begun, though nothing is in flight. */
+static bool nothing_begun(const struct vrb_qp *qp)
+{
+	return qp->wq.sq.done == qp->wq.sq.next;
+}
+
 /*
  * An XRC receive QP can move to another process (docs/XRC.md). Look it up again once its process no
- * longer has it. Requests in flight must keep using a lane, because the receiver may still fetch
+ * longer has it. Requests that have begun must keep using a lane, because the receiver is to fetch
  * their payload. Those that its process has left unanswered are lost: the next one gets them again,
  * or they would wait for a timeout, which the QP may not have.
  */
@@ -226,7 +232,7 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 		local_peer_put(vrb.local, peer);
 		peer = NULL;
 	}
-	if (!peer && !nothing_in_flight(qp))
+	if (!peer && !nothing_begun(qp))
 		return;
 	local_peer_put(vrb.local, n->process);
 	n->process = peer;
