@@ -29,7 +29,7 @@ enum {
 	LEN = 40000,		/* more than a ring of the small ones below takes */
 	SMALL_RING = 8192,
 	WAIT_MS = 2,
-	HEAD = 12,		/* of a datagram: its sender's port and life, its number */
+	HEAD = 12,		/* of a datagram: the sender's port, a number, its life */
 };
 
 enum kind { FREE, STREAM, DATAGRAM };

@@ -58,9 +58,7 @@ static void poll_until_complete(struct xrc *x, int sock)
 	CHECK_EQ(got, 'C');
 }
 
-/*
- * A SEND by the RC connection. One that has not found its peer yet would not fill the lane.
- */
+/* A SEND by the RC connection. One that has not found its peer yet would not fill the lane. */
 static void meet(struct xrc *x, int sock, const struct rc_addr *peer, bool requests)
 {
 	if (requests) {

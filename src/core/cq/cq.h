@@ -125,10 +125,13 @@ int vrb_cq_destroy(struct vrb_cq *cq);
 /* Returns EINVAL outside the limits or below the number of queued entries. */
 int vrb_cq_resize(struct vrb_cq *cq, uint32_t entries);
 
-/* Does a completion need the time at which it is added? Else any earlier time will do. */
+/*
+ * Must vrb_cq_add() be given the time at which it is called? Else any earlier time will do. A
+ * timestamp is read there.
+ */
 static inline bool vrb_cq_uses_time(const struct vrb_cq *cq)
 {
-	return cq->wc_flags & VRB_CQ_TIMESTAMPS || load_relaxed(&cq->moderation_usec);
+	return load_relaxed(&cq->moderation_usec);
 }
 
 /* A peek without the lock: most polls find nothing. */

@@ -26,7 +26,7 @@ bool vrb_peer_put_message(struct vrb_qp *qp, struct lane_tx *tx, uint8_t *place)
 	return true;
 }
 
-/* Runs one-sided requests. Only time stamps and moderated events need the time. */
+/* Runs one-sided requests. Only moderated events need the time. */
 static bool post_onesided(struct vrb_qp *qp)
 {
 	bool all;
