@@ -258,7 +258,12 @@ struct host_keepalive {
 	uint64_t from, to;	/* incarnations */
 	uint64_t asked_at;	/* time by the prober's clock */
 	int32_t slot;		/* slot of the sender */
-	uint32_t answer;	/* 1: an answer */
+	uint32_t answer;	/* enum host_keepalive_answer */
+};
+enum host_keepalive_answer {
+	HOST_KEEPALIVE_PROBE,
+	HOST_KEEPALIVE_ANSWER,
+	HOST_KEEPALIVE_WAITS,	/* an answer: requests of XRC QPs there wait for other processes */
 };
 int host_send_keepalive(struct host *h, int slot, struct host_keepalive *p);
 

@@ -26,7 +26,7 @@ static struct vrb_device dev;
 static struct vrb_context ctx = { .dev = &dev };
 static struct vrb_qp qp, other;
 static struct host_keepalive sent;
-static unsigned int probes;
+static unsigned int probes, requests_repeated;
 static bool inbox_full;
 
 int vrb_port_find_gid(struct vrb_port *port, const struct net_addr *gid)
@@ -69,12 +69,23 @@ int host_send_keepalive(struct host *h, int slot, struct host_keepalive *p)
 	return 0;
 }
 
-static void reply(uint64_t now)
+void roce_probe(struct roce_qp *roce, uint64_t now)
+{
+	assert_ptr_equal(roce, &qp.roce);
+	requests_repeated++;
+}
+
+static void reply_with(uint32_t answer, uint64_t now)
 {
 	struct host_keepalive p = { .from = PEER_ID, .to = OWN_ID, .asked_at = sent.asked_at,
-				.slot = PEER_SLOT, .answer = 1 };
+				.slot = PEER_SLOT, .answer = answer };
 
 	vrb_keepalive_receive(&p, now);
+}
+
+static void reply(uint64_t now)
+{
+	reply_with(HOST_KEEPALIVE_ANSWER, now);
 }
 
 static bool probe_deferred(uint64_t now)
@@ -93,7 +104,7 @@ static int set_up(void **state)
 	memset(&qp, 0, sizeof(qp));
 	memset(&other, 0, sizeof(other));
 	qp.config.ctx = other.config.ctx = &ctx;
-	probes = 0;
+	probes = requests_repeated = 0;
 	inbox_full = false;
 	return 0;
 }
@@ -195,6 +206,59 @@ static void replies_slower_than_the_timeout_count(void **state)
 	assert_in_range(deferred, 1, 3);
 }
 
+/*
+ * The process of an XRC receive QP answers, but the one that has its request does not run: timeouts
+ * do not count until an answer says that none waits any more.
+ */
+static void a_wait_for_a_third_process_does_not_count(void **state)
+{
+	uint64_t now = ROUND;
+
+	qp.wq.type = IBV_QPT_XRC_SEND;
+	for (int i = 0; i < ROUNDS; i++, now += ROUND) {
+		assert_true(timeout_deferred(now));
+		reply_with(HOST_KEEPALIVE_WAITS, now + 10);
+	}
+	assert_int_equal(requests_repeated, ROUNDS / 2);
+	assert_true(timeout_deferred(now));
+	reply(now + 10);
+	assert_true(timeout_deferred(now + 20));
+	assert_false(timeout_deferred(now + 10 + LIMIT_KEEPALIVE_GRACE));
+}
+
+/* Such an answer says nothing about requests that no other process executes. */
+static void a_wait_for_a_third_process_concerns_xrc_only(void **state)
+{
+	qp.wq.type = IBV_QPT_RC;
+	assert_true(timeout_deferred(1000));
+	reply_with(HOST_KEEPALIVE_WAITS, 1500);
+	assert_false(timeout_deferred(1500 + LIMIT_KEEPALIVE_GRACE));
+}
+
+static void probe_from_peer(void)
+{
+	struct host_keepalive p = { .from = PEER_ID, .to = OWN_ID, .asked_at = 1000,
+				.slot = PEER_SLOT };
+
+	vrb_keepalive_receive(&p, 2000);
+	assert_true(vrb_keepalive_asked());
+	vrb_keepalive_reply();
+}
+
+static void replies_say_whether_requests_wait(void **state)
+{
+	probe_from_peer();
+	assert_int_equal(sent.answer, HOST_KEEPALIVE_ANSWER);
+	vrb_keepalive_waits(true);
+	vrb_keepalive_waits(true);
+	vrb_keepalive_waits(false);
+	probe_from_peer();
+	assert_int_equal(sent.answer, HOST_KEEPALIVE_WAITS);
+	vrb_keepalive_waits(false);
+	probe_from_peer();
+	assert_int_equal(sent.answer, HOST_KEEPALIVE_ANSWER);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -206,6 +270,9 @@ int main(void)
 		cmocka_unit_test_setup(replies_to_other_qps_do_not_extend_the_grace_period, set_up),
 		cmocka_unit_test_setup(a_pending_probe_of_another_qp_does_not_block, set_up),
 		cmocka_unit_test_setup(replies_slower_than_the_timeout_count, set_up),
+		cmocka_unit_test_setup(a_wait_for_a_third_process_does_not_count, set_up),
+		cmocka_unit_test_setup(a_wait_for_a_third_process_concerns_xrc_only, set_up),
+		cmocka_unit_test_setup(replies_say_whether_requests_wait, set_up),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

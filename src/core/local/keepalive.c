@@ -9,6 +9,7 @@
 #include "core/base/state.h"
 #include "core/device/device.h"
 #include "core/qp/qp.h"
+#include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/tuning.h"
@@ -22,6 +23,7 @@ struct known_process {
 	uint64_t answered;	/* when the last answered probe was sent */
 	uint64_t heard_at;	/* when its answer arrived */
 	pid_t pid;
+	bool waits;		/* HOST_KEEPALIVE_WAITS */
 	/* it answered although the pid does not exist here: it is in another PID namespace */
 	bool foreign;
 };
@@ -29,6 +31,7 @@ struct known_process {
 static struct known_process known[HOST_SLOTS];
 static struct host_keepalive probe[PROBES];
 static unsigned int n_probes;
+static unsigned int n_waiting;	/* atomic: QPs whose requests wait for another process */
 
 static struct known_process *know(int slot, const struct host_peer *peer)
 {
@@ -106,6 +109,13 @@ static bool defers(struct vrb_qp *qp, struct known_process *a, int slot, bool ov
 		return overdue;
 	}
 	answered = a->answered >= own->asked_at;
+	if (answered && a->waits && qp->wq.type == IBV_QPT_XRC_SEND) {
+		/* Its process has run, but maybe not the one that is to answer. */
+		own->asked_at = 0;
+		if (overdue)
+			roce_probe(&qp->roce, now);
+		return overdue;
+	}
 	if (!answered)
 		ask(a, slot, now);
 	else if (!own->heard_at)
@@ -136,6 +146,7 @@ static void note_answer(const struct host_keepalive *p, uint64_t now)
 		return;
 	a->answered = p->asked_at;
 	a->heard_at = now;
+	a->waits = p->answer == HOST_KEEPALIVE_WAITS;
 	a->foreign = !exists(a->pid);
 }
 
@@ -164,14 +175,19 @@ void vrb_keepalive_reply(void)
 		int slot = p.slot;
 
 		p.to = p.from;
-		p.answer = 1;
+		p.answer = load_relaxed(&n_waiting) ? HOST_KEEPALIVE_WAITS : HOST_KEEPALIVE_ANSWER;
 		host_send_keepalive(vrb.host, slot, &p);
 	}
 	n_probes = 0;
 }
 
+void vrb_keepalive_waits(bool waits)
+{
+	fetch_add_relaxed(&n_waiting, waits ? 1U : -1U);
+}
+
 void vrb_keepalive_forget(void)
 {
 	memset(known, 0, sizeof(known));
-	n_probes = 0;
+	n_probes = n_waiting = 0;
 }

@@ -32,6 +32,12 @@ void vrb_keepalive_receive(const void *keepalive, uint64_t now);
 bool vrb_keepalive_asked(void);
 void vrb_keepalive_reply(void);
 
+/*
+ * Requests of a QP of this process begin or end to wait for another process, as XRC's do: answers
+ * say so while there are any. Needs no lock.
+ */
+void vrb_keepalive_waits(bool waits);
+
 /* In a forked child: drops the parent's state. */
 void vrb_keepalive_forget(void);
 

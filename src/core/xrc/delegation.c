@@ -19,6 +19,7 @@
 
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
+#include "core/local/keepalive.h"
 #include "core/local/peer_link.h"
 #include "core/qp/qp.h"
 #include "core/qp/qp_table.h"
@@ -239,6 +240,15 @@ static void peer_died(struct vrb_qp *qp)
 		roce_snapshot_ask_again(&qp->roce);
 }
 
+static bool set_waits(struct vrb_qp *qp, bool waits)
+{
+	if (qp->xrc.waits == waits)
+		return false;
+	qp->xrc.waits = waits;
+	vrb_keepalive_waits(waits);
+	return true;
+}
+
 /*
  * Publishes whether requests wait for another process, which may be stopped, or for the next home:
  * the requester must not give up as long as that process exists.
@@ -249,10 +259,8 @@ static void publish_waits(struct vrb_qp *qp)
 	bool waits = qp->xrc.migrating ||
 		     (l && (is_unanswered(l) || l->n_parked));
 
-	if (qp->xrc.waits == waits)
-		return;
-	qp->xrc.waits = waits;
-	vrb_peer_publish(qp);
+	if (set_waits(qp, waits))
+		vrb_peer_publish(qp);
 }
 
 /*
@@ -677,6 +685,7 @@ void vrb_delegation_end(struct vrb_qp *qp)
 
 void vrb_delegation_free(struct vrb_qp *qp)
 {
+	set_waits(qp, false);
 	if (!qp->xrc.delegation)
 		return;
 	vrb_delegation_end(qp);
