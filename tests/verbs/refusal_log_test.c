@@ -205,6 +205,20 @@ static void refused_bound_and_attached(void)
 	world_free(&m);
 }
 
+static void refused_counter(void)
+{
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct ibv_comp_cntr_init_attr init = { 0 };
+	struct ibv_comp_cntr *c = ibv_create_comp_cntr(w.ctx, &init);
+	struct ibv_qp_attach_comp_cntr_attr attr = { .op_mask = IBV_QP_ATTACH_COMP_CNTR_OP_SEND };
+
+	CHECK_EQ(ibv_qp_attach_comp_cntr(qp, c, &attr), 0);
+	CHECK_EQ(ibv_qp_attach_comp_cntr(qp, c, &attr), EBUSY);
+	expect_logged("ibv_qp_attach_comp_cntr: the QP counts operation 0x1 already");
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_destroy_comp_cntr(c), 0);
+}
+
 int main(void)
 {
 	int fd = mkstemp(log_path);
@@ -225,6 +239,7 @@ int main(void)
 	refused_region();
 	refused_in_use();
 	refused_bound_and_attached();
+	refused_counter();
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	world_close(&w);
 	unlink(log_path);

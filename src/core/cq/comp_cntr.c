@@ -7,6 +7,7 @@
 
 #include "core/base/context.h"
 #include "core/base/in_use.h"
+#include "run/log.h"
 #include "util/atomic.h"
 #include "wq/wqe.h"
 
@@ -78,8 +79,11 @@ int vrb_cntr_destroy(struct vrb_cntr *c)
 int vrb_cntr_attach(struct vrb_cntr *slots[], struct vrb_cntr *c, uint32_t op_mask)
 {
 	for (unsigned int i = 0; i < VRB_CNTR_OPS; i++) {
-		if ((op_mask & op_bits[i]) && slots[i])
-			return EBUSY;
+		if (!(op_mask & op_bits[i]) || !slots[i])
+			continue;
+		log_info(LOG_CORE, "ibv_qp_attach_comp_cntr: the QP counts operation 0x%x already",
+			 op_bits[i]);
+		return EBUSY;
 	}
 	for (unsigned int i = 0; i < VRB_CNTR_OPS; i++) {
 		if (!(op_mask & op_bits[i]))

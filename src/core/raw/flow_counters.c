@@ -61,7 +61,7 @@ static int add_point(struct vrb_flow_count *c, const struct ibv_counter_attach_a
 	struct flow_point *points;
 
 	if (c->flows)
-		return EBUSY;
+		return vrb_in_use("ibv_attach_counters_point_flow", c->flows, "flows");
 	if (c->num_points == MAX_POINTS)
 		return ENOMEM;
 	points = realloc(c->points, (c->num_points + 1) * sizeof(*points));
