@@ -116,12 +116,16 @@ def case_stock_librdmacm(bench):
     want(line not in done.out + done.err, done.describe())
 
 
-def rdma(bench, *words, **options):
+def need(program, package):
     if not any(
-        os.path.exists(os.path.join(folder, "rdma"))
+        os.path.exists(os.path.join(folder, program))
         for folder in ("/usr/bin", "/usr/sbin", "/sbin", "/bin")
     ):
-        raise LeftOut("iproute2's rdma is not installed")
+        raise LeftOut(f"{package}'s {program} is not installed")
+
+
+def rdma(bench, *words, **options):
+    need("rdma", "iproute2")
     return bench.verbena("rdma", *words, **options)
 
 
@@ -158,6 +162,19 @@ def case_rdma_refuses(bench):
     want_equal(
         run(bench, "--", "rdma", "resource", "show", "mr", expect=1).out, "", "not reported"
     )
+
+
+def case_ibstat(bench):
+    """infiniband-diags: libibumad, and a shell script, read the ports' files."""
+    need("ibstat", "infiniband-diags")
+    path = os.environ["PATH"] + ":/usr/sbin"
+    names = [device["device"] for device in bench.json("netdevs")]
+    listed = run(bench, "--", "env", f"PATH={path}", "ibstat", "-l", expect=0).out.split()
+    want_equal(sorted(listed), sorted(names), "devices")
+    port = run(bench, "--", "env", f"PATH={path}", "ibstat", names[0], "1", expect=0).out
+    want("State: Active" in port and "Link layer: Ethernet" in port, port)
+    status = run(bench, "--", "env", f"PATH={path}", "ibstatus", names[0], expect=0).out
+    want(f"'{names[0]}' port 1 status" in status and "4: ACTIVE" in status, status)
 
 
 def case_no_preload(bench):
