@@ -130,7 +130,7 @@ static void datagrams_to_loopback_network(void)
 
 static void refused(void)
 {
-	struct sockaddr_storage v4 = world_addr(LOOPBACK, 1), v6 = world_addr("::1", 1),
+	struct sockaddr_storage v4 = world_addr(LOOPBACK, 1), v6 = world_addr("::1", 0),
 				link = world_addr("fe80::1", 1);
 	struct sockaddr_storage none = { .ss_family = AF_UNIX };
 	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
