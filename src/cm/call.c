@@ -46,7 +46,7 @@ int cm_connect(struct cm *cm, struct cm_conn *c, const struct cm_req *req, uint3
 	return 0;
 }
 
-int cm_establish(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now)
+int cm_establish(struct cm *cm, struct cm_conn *c, const void *data, size_t len)
 {
 	if (c->state != CM_REP_RCVD || too_long(data, len, CM_RTU_PRIVATE))
 		return EINVAL;
@@ -77,7 +77,7 @@ int cm_accept(struct cm *cm, struct cm_conn *c, const struct cm_rep *rep, uint32
 	return 0;
 }
 
-int cm_notify(struct cm *cm, struct cm_conn *c, uint64_t now)
+int cm_notify(struct cm *cm, struct cm_conn *c)
 {
 	if (c->state == CM_ESTABLISHED)
 		return EISCONN;

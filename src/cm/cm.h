@@ -284,7 +284,7 @@ int cm_connect(struct cm *cm, struct cm_conn *c, const struct cm_req *req, uint3
  * Active side, after CM_EV_REP and once the QP is in RTS: sends RTU.  data: up to CM_RTU_PRIVATE
  * bytes, may be NULL.
  */
-int cm_establish(struct cm *cm, struct cm_conn *c, const void *data, size_t len, uint64_t now);
+int cm_establish(struct cm *cm, struct cm_conn *c, const void *data, size_t len);
 
 /*
  * Passive side, after CM_EV_REQUEST and once the QP is in RTS: sends REP.  The engine sets the ids,
@@ -297,7 +297,7 @@ int cm_accept(struct cm *cm, struct cm_conn *c, const struct cm_rep *rep, uint32
  * Passive side: the QP received a packet from the peer, which replaces the RTU.  EISCONN if the RTU
  * has arrived already.
  */
-int cm_notify(struct cm *cm, struct cm_conn *c, uint64_t now);
+int cm_notify(struct cm *cm, struct cm_conn *c);
 
 /*
  * Sends REJ instead of a reply to REQ or REP, or SIDR_REP with status CM_SIDR_REJECTED.  info: up

@@ -53,7 +53,7 @@ struct host_steer {
 };
 
 struct host_peer {
-	pid_t pid;		/* in its own PID namespace: for log messages only */
+	pid_t pid;		/* in its own PID namespace, which may be another than ours */
 	uint64_t incarnation;	/* random, unique to the process; never 0 */
 	uint64_t netns;		/* cookie of its network namespace, 0 if unknown */
 	uint16_t udp_port;	/* 0: no UDP wire */
@@ -215,13 +215,13 @@ unsigned int host_managers(struct host *h, int *slots, unsigned int cap);
 bool host_publish_listener(struct host *h);
 
 /*
- * Sends a message of another part of the library, in up to HOST_MESSAGE_PARTS pieces of
+ * Sends an XRC message (core/xrc/msg.h), in up to HOST_XRC_PARTS pieces of
  * HOST_PACKET_MAX bytes in total, to the inbox of a process. Returns 0 if the message will arrive
  * complete, and in order with others of this sender; ENOENT if the process is gone, EAGAIN if its
  * inbox is full, EMSGSIZE.
  */
-enum { HOST_MESSAGE_PARTS = 4 };
-int host_send_message(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
+enum { HOST_XRC_PARTS = 4 };
+int host_send_xrc(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
 		      unsigned int n);
 
 /*
@@ -296,22 +296,22 @@ enum host_msg {
 	HOST_DOORBELL,
 	/* buf: a struct host_keepalive, for this process or an earlier one in its slot */
 	HOST_KEEPALIVE,
-	HOST_MESSAGE,		/* *len and buf: as passed to host_send_message() */
+	HOST_XRC,		/* *len and buf: as passed to host_send_xrc() */
 	HOST_MOVE,		/* buf: a struct host_move with any values */
-	HOST_GARBAGE,		/* an invalid message; continue */
+	HOST_GARBAGE,		/* an invalid datagram; continue */
 };
 
-/* Receives one message. buf has HOST_PACKET_MAX bytes. Any number of threads. */
+/* Receives one datagram. buf has HOST_PACKET_MAX bytes. Any number of threads. */
 enum host_msg host_inbox_recv(struct host *h, struct net_path *path, void *buf, size_t *len);
 
-/* Receives up to n messages with one system call; fewer: the inbox was empty then. Any thread. */
+/* Receives up to n datagrams with one system call; fewer: the inbox was empty then. Any thread. */
 enum { HOST_INBOX_BATCH = 4 };
-struct host_message {
+struct host_datagram {
 	enum host_msg kind;
 	struct net_path path;
 	size_t len;
 	uint8_t data[HOST_PACKET_MAX];
 };
-unsigned int host_inbox_recv_batch(struct host *h, struct host_message *m, unsigned int n);
+unsigned int host_inbox_recv_batch(struct host *h, struct host_datagram *m, unsigned int n);
 
 #endif

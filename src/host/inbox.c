@@ -28,7 +28,7 @@ enum {
 	MSG_MAGIC = 0x56524231,	/* "VRB1": version 1 of the messages */
 	KIND_PACKET = 1,
 	KIND_DOORBELL = 2,
-	KIND_MESSAGE = 3,
+	KIND_XRC = 3,
 	KIND_MAD = 4,
 	KIND_KEEPALIVE = 5,
 	KIND_MOVE = 6,
@@ -160,7 +160,7 @@ static bool mark_deaf(struct host *h, int slot, bool deaf)
 /* A message head and its payload. */
 struct outgoing {
 	struct msg_head head;
-	struct iovec iov[1 + HOST_MESSAGE_PARTS];
+	struct iovec iov[1 + HOST_XRC_PARTS];
 	unsigned int n;
 };
 
@@ -253,7 +253,7 @@ int host_hand_mad(struct host *h, int slot, uint64_t incarnation, const struct n
 	return send_once(h, slot, &l);
 }
 
-int host_send_message(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
+int host_send_xrc(struct host *h, int slot, uint64_t incarnation, const struct iovec *part,
 		      unsigned int n)
 {
 	struct host_peer peer;
@@ -262,11 +262,11 @@ int host_send_message(struct host *h, int slot, uint64_t incarnation, const stru
 
 	for (unsigned int i = 0; i < n; i++)
 		len += part[i].iov_len;
-	if (len > HOST_PACKET_MAX || n > HOST_MESSAGE_PARTS)
+	if (len > HOST_PACKET_MAX || n > HOST_XRC_PARTS)
 		return EMSGSIZE;
 	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
 		return ENOENT;
-	outgoing_init(&l, KIND_MESSAGE);
+	outgoing_init(&l, KIND_XRC);
 	for (unsigned int i = 0; i < n; i++)
 		outgoing_add(&l, part[i].iov_base, part[i].iov_len);
 	return send_with_retries(h, slot, &l, LIMIT_INBOX_FULL_TRIES);
@@ -351,8 +351,8 @@ static enum host_msg read_message(const struct msg_head *m, size_t got, struct n
 	if (m->kind == KIND_DOORBELL)
 		return HOST_DOORBELL;
 	*len = m->len;
-	if (m->kind == KIND_MESSAGE)
-		return HOST_MESSAGE;
+	if (m->kind == KIND_XRC)
+		return HOST_XRC;
 	if (m->kind == KIND_KEEPALIVE)
 		return m->len == sizeof(struct host_keepalive) ? HOST_KEEPALIVE : HOST_GARBAGE;
 	if (m->kind == KIND_MOVE)
@@ -385,7 +385,7 @@ enum host_msg host_inbox_recv(struct host *h, struct net_path *path, void *buf, 
 	return read_message(&m, (size_t)got, path, len);
 }
 
-unsigned int host_inbox_recv_batch(struct host *h, struct host_message *m, unsigned int n)
+unsigned int host_inbox_recv_batch(struct host *h, struct host_datagram *m, unsigned int n)
 {
 	struct msg_head head[HOST_INBOX_BATCH];
 	struct iovec iov[HOST_INBOX_BATCH][2];

@@ -22,7 +22,7 @@
 #include "util/tuning.h"
 
 #define BUSY_TIMEOUT  (10 * VRB_SECOND)
-/* For a peer that is stopped, if the memory stays registered: the caller may not unmap it next. */
+/* For a peer that is stopped, if the memory stays registered, so that nobody unmaps it next. */
 #define QUIET_TIMEOUT (100 * VRB_MSEC)
 
 /* Returns the first slot from `slot` on whose lane was ever claimed; SEG_PEERS: there is none. */

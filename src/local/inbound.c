@@ -17,7 +17,7 @@
 
 enum {
 	/* limit of pulled payload per burst; one packet may exceed it */
-	TX_BATCH_BYTES = 1 << 20,
+	PULL_BURST_BYTES = 1 << 20,
 };
 
 /*
@@ -178,7 +178,7 @@ static uint32_t take_packet(const struct inbound *in, const struct lane_head *he
 		.payload = head->payload,
 		.pull = { .pid = in->pid, .identity = in->identity, .incarnation = in->sender },
 		.slot = in->slot,
-		.message = head->flags & LANE_MESSAGE,
+		.xrc = head->flags & LANE_XRC,
 		.offer = head->flags & LANE_OFFER,
 		.lossy = head->flags & LANE_LOSSY,
 		.acks = head->flags & LANE_ACK,
@@ -195,7 +195,7 @@ static uint32_t take_packet(const struct inbound *in, const struct lane_head *he
 
 static bool is_message(const struct lane_head *head, const uint8_t *data)
 {
-	return data && (head->flags & ~LANE_ACK) == LANE_BARE && head->where != LANE_PULL;
+	return data && (head->flags & ~LANE_ACK) == LANE_MESSAGE && head->where != LANE_PULL;
 }
 
 /*
@@ -212,7 +212,7 @@ static unsigned int drain(struct inbound *in, unsigned int budget, const struct 
 	unsigned int n = 0;
 	uint64_t pulled = 0;
 
-	while (n < budget && pulled < TX_BATCH_BYTES && lane_rx_get(&in->rx, &slot, &data)) {
+	while (n < budget && pulled < PULL_BURST_BYTES && lane_rx_get(&in->rx, &slot, &data)) {
 		const struct lane_slot *next = lane_rx_peek(&in->rx);
 		bool more = false, freed = false;
 
@@ -222,7 +222,7 @@ static unsigned int drain(struct inbound *in, unsigned int budget, const struct 
 			more = next && n % TUNE_LANE_ACK_RUN && n < budget &&
 			       message_follows(data, head->len, next);
 			freed = to->message(arg, &in->rx, in->slot, head, data, more);
-		} else if (data && !(head->flags & LANE_BARE)) {
+		} else if (data && !(head->flags & LANE_MESSAGE)) {
 			pulled += take_packet(in, head, data, to, arg);
 		}
 		if (!more && !freed)

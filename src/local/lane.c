@@ -180,7 +180,7 @@ bool lane_rx_get(struct lane_rx *rx, struct lane_slot *copy, const uint8_t **dat
 			return true;
 		}
 		rx->inline_end = LANE_SLOT_HEADER - 1 + copy->head.len;
-		*data = likely(copy->head.flags & LANE_BARE) ?
+		*data = likely(copy->head.flags & LANE_MESSAGE) ?
 				slot->data :
 				memcpy(copy->data, slot->data, copy->head.len);
 		return true;

@@ -7,7 +7,7 @@
  * one lane per peer slot: a ring that carries that peer's messages to the owner.
  *
  *	offset        size               what                          written by
- *	0             SEG_PAGE           header                        owner; peers: doorbell, news
+ *	0             SEG_PAGE           header                        owner; peers: news, bitmaps
  *	SEG_QP_OFF    16,384 x 64 B      QP table, open addressing     owner
  *	SEG_MR_OFF    2^20 x 64 B         key table                     owner
  *	SEG_LANE_OFF  1,024 x 64 KiB     lane i: from slot i           peer i; owner: tails, flag
@@ -137,12 +137,12 @@ enum lane_where {
 enum {
 	/* a struct net_path precedes the packet (datagrams: the receiver needs a GRH) */
 	LANE_PATH = 1 << 0,
-	/* not a packet, but a message of another part of the library (core/xrc/msg.h) */
-	LANE_MESSAGE = 1 << 1,
+	/* not a packet, but a struct xrc_msg (core/xrc/msg.h) */
+	LANE_XRC = 1 << 1,
 	/* the slot also carries an ACK of the same queue pair, in ack_psn and ack_aeth */
 	LANE_ACK = 1 << 2,
 	LANE_OFFER = 1 << 3,	/* not a packet, but a struct split_copy_offer */
-	LANE_BARE = 1 << 4,	/* a request without packet headers, see message.h */
+	LANE_MESSAGE = 1 << 4,	/* a message: a request without packet headers (message.h) */
 	LANE_LOSSY = 1 << 5,	/* the sender loses packets on purpose: a gap is a loss */
 };
 

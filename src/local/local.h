@@ -6,10 +6,11 @@
  * It offers two things to core, per peer process:
  *	- a wire in shared memory (lane.h): small packets of the engine are copied once, into a
  *	  slot; large payloads stay in place, and the receiver pulls them with one system call;
- *	- one-sided access (onesided.h): WRITE, READ, atomics and FLUSH run here, after checking the
- *	  peer's published QP and key tables, by cross-memory attach. A request that is not clearly
- *	  permitted is sent as packets instead: the owner of the memory detects the error and
- *	  answers it, so only the engine implements error handling.
+ *	- one-sided access (onesided.h): WRITE, READ and atomics run here, after checking the peer's
+ *	  published QP and key tables, through a mapping of the region (region_map.h) or by
+ *	  cross-memory attach. A request that is not clearly permitted is sent as packets instead:
+ *	  the owner of the memory detects the error and answers it, so only the engine implements
+ *	  error handling. FLUSH and ATOMIC WRITE are always packets.
  *
  * Each message may take either path, or UDP, at any time: the engine's sequence numbers preserve
  * the order.
@@ -105,7 +106,7 @@ struct local_pkt {
 	/* location of a pulled packet's payload; no segments: the packet is complete */
 	struct wq_pull pull;
 	int32_t slot;			/* of the sender */
-	bool message;			/* not a packet, see LANE_MESSAGE */
+	bool xrc;			/* not a packet, see LANE_XRC */
 	bool offer;			/* not a packet, see LANE_OFFER */
 	bool lossy;			/* see LANE_LOSSY */
 	bool acks;			/* also carries an ACK of its queue pair: */
@@ -117,7 +118,7 @@ struct local_pkt {
 struct local_input {
 	void (*packet)(void *arg, const struct local_pkt *pkt);
 	/*
-	 * LANE_BARE: head->len bytes for message_get(), from the process in this slot. Only the
+	 * LANE_MESSAGE: head->len bytes for message_get(), from the process in this slot. Only the
 	 * head is a copy. more: another for the same QP is passed next, so that one ACK will do.
 	 * Unless `more`, the callback may free the slot, lane_rx_free(rx, head), and return true.
 	 */
@@ -173,8 +174,7 @@ uint64_t local_incarnation(const struct local *l);
 
 /*
  * Waits until no peer, and no thread of this process, uses key `index` for a one-sided access; call
- * after marking its entry dead.
- * Waits at most 10 seconds for a peer that is stopped during an access.
+ * after marking its entry dead. Gives up after 10 seconds, with a warning.
  */
 void local_wait_unused(struct local *l, uint32_t index);
 

@@ -61,7 +61,7 @@ void message_put(struct lane_tx *tx, struct lane_head *head, const struct messag
 	struct slot_message *s = (struct slot_message *)slot->data;
 	uint8_t *place = slot->data + MESSAGE_HEADER;
 
-	head->flags |= LANE_BARE;
+	head->flags |= LANE_MESSAGE;
 	if (unlikely(m->len + more > MESSAGE_SMALL)) {
 		put_in_ring(tx, head, m);
 		return;
@@ -121,7 +121,7 @@ bool message_follows(const uint8_t *data, uint32_t len, const struct lane_slot *
 {
 	const struct slot_message *n = (const struct slot_message *)next->data;
 
-	if (len < MESSAGE_HEADER || (load_relaxed(&next->head.flags) & ~LANE_ACK) != LANE_BARE ||
+	if (len < MESSAGE_HEADER || (load_relaxed(&next->head.flags) & ~LANE_ACK) != LANE_MESSAGE ||
 	    load_relaxed(&next->head.where) != LANE_INLINE)
 		return false;
 	return !((word_at(data, offsetof(struct slot_message, qpn_op)) ^

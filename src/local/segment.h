@@ -106,7 +106,7 @@ struct peer_map {
 	const struct seg_qp *qps;
 	const struct mr_entry *keys;
 	struct lane *lane;
-	uint32_t *asleep;
+	const uint32_t *asleep;
 	const uint32_t *keeper;
 	uint64_t incarnation;
 	int32_t pid;

@@ -209,7 +209,7 @@ CMA_EXPORT int rdma_establish(struct rdma_cm_id *pub)
 	if (pub->qp || !id->conn)
 		err = EINVAL;
 	else
-		err = cm_establish(&cma.engine, &id->conn->cm, NULL, 0, qp1.now());
+		err = cm_establish(&cma.engine, &id->conn->cm, NULL, 0);
 	cma_unlock();
 	return cma_result(err);
 }
@@ -226,7 +226,7 @@ CMA_EXPORT int rdma_notify(struct rdma_cm_id *pub, enum ibv_event_type event)
 	if (!id->conn)
 		err = EINVAL;
 	else if (event == IBV_EVENT_COMM_EST)
-		err = cm_notify(&cma.engine, &id->conn->cm, qp1.now());
+		err = cm_notify(&cma.engine, &id->conn->cm);
 	else
 		err = event == IBV_EVENT_PATH_MIG ? 0 : EINVAL;
 	cma_unlock();

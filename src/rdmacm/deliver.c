@@ -61,7 +61,7 @@ static int establish(struct cma_id *id)
 	if (err)
 		return err;
 	cma_lock();
-	err = id->conn ? cm_establish(&cma.engine, &id->conn->cm, NULL, 0, qp1.now()) : EINVAL;
+	err = id->conn ? cm_establish(&cma.engine, &id->conn->cm, NULL, 0) : EINVAL;
 	cma_unlock();
 	return err;
 }

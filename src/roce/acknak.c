@@ -119,9 +119,9 @@ void roce_ack_beside_message(struct roce_qp *qp, struct roce_piggyback_ack *ack)
 {
 	if (qp->resp.ack.pending)
 		roce_ack_piggyback(qp, ack);
-	else if (qp->resp.ack_told)
+	else if (qp->resp.ack_published)
 		fill(qp, ack, qp->resp.ack_psn);
-	qp->resp.ack_told = false;
+	qp->resp.ack_published = false;
 }
 
 void roce_ack_publish(struct roce_qp *qp, struct roce_piggyback_ack *ack)
@@ -130,7 +130,7 @@ void roce_ack_publish(struct roce_qp *qp, struct roce_piggyback_ack *ack)
 	if (!ack->allowed || !roce_ack_may_piggyback(qp))
 		return;
 	roce_ack_piggyback(qp, ack);
-	qp->resp.ack_told = true;
+	qp->resp.ack_published = true;
 }
 
 void roce_ack_show(const struct roce_qp *qp, struct roce_piggyback_ack *ack)

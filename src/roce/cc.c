@@ -15,15 +15,15 @@ void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t p
 	uint32_t first = min(max(limit / TUNE_CC_FIRST, (uint32_t)TUNE_CC_WINDOW_MIN), limit);
 
 	*cc = (struct roce_cc){ .limit = limit,
-				.most = max(limit, min(most, limit * TUNE_CC_BEYOND)),
-				.window = first, .told = first, .fast_to = limit,
+				.ceiling = max(limit, min(most, limit * TUNE_CC_BEYOND)),
+				.window = first, .noted_window = first, .fast_to = limit,
 				.recover = psn, .calm_needed = TUNE_CC_CALM_FIRST };
 	roce_cc_probe_start(&cc->probe, first);
 }
 
 static void set_window(struct roce_cc *cc, uint32_t window)
 {
-	cc->window = min(max(window, (uint32_t)TUNE_CC_WINDOW_MIN), cc->most);
+	cc->window = min(max(window, (uint32_t)TUNE_CC_WINDOW_MIN), cc->ceiling);
 	cc->acked = 0;
 }
 
@@ -126,7 +126,7 @@ static bool is_fast(const struct roce_cc *cc)
 
 static uint32_t ceiling(const struct roce_cc *cc)
 {
-	return is_fast(cc) && cc->calm >= cc->calm_needed ? cc->most : cc->limit;
+	return is_fast(cc) && cc->calm >= cc->calm_needed ? cc->ceiling : cc->limit;
 }
 
 /*

@@ -43,9 +43,9 @@
 
 struct roce_cc {
 	uint32_t limit;
-	uint32_t most;		/* most PSNs above the limit */
+	uint32_t ceiling;	/* the largest window of a calm, fast path; at least limit */
 	uint32_t window;
-	uint32_t told;		/* the window that was last told of (NOTE_WINDOW) */
+	uint32_t noted_window;	/* the last NOTE_WINDOW */
 	uint32_t calm;		/* windows acknowledged since the last loss or CNP */
 	uint32_t calm_needed;	/* calm windows needed to grow above the limit */
 	uint32_t acked;		/* PSNs acknowledged since the window last changed */
@@ -67,7 +67,10 @@ struct roce_cc {
 	struct roce_cc_probe probe;
 };
 
-/* Sets the window to at most `most` above the limit, and at most what TUNE_CC_BEYOND allows. */
+/*
+ * The window grows to `limit`; on a calm, fast path to `most`, which counts up to TUNE_CC_BEYOND
+ * times the limit.
+ */
 void roce_cc_start(struct roce_cc *cc, uint32_t limit, uint32_t most, uint32_t psn);
 
 /* Returns true if the time slot of a paced window has room. Slow path of roce_cc_allows(). */

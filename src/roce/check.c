@@ -24,8 +24,8 @@ static void check_send_queue(const struct roce_qp *qp)
 
 static void check_requester(const struct roce_qp *qp)
 {
-	uint32_t in_flight = psn_add(qp->req.psn, 0 - qp->comp.una);
-	uint32_t begun = psn_add(qp->req.high, 0 - qp->comp.una);
+	uint32_t in_flight = psn_distance(qp->comp.una, qp->req.psn);
+	uint32_t begun = psn_distance(qp->comp.una, qp->req.high);
 
 	check_send_queue(qp);
 	assert(in_flight <= begun);

@@ -74,7 +74,7 @@ static enum comp_step fail(struct comp_ctx *c, enum ibv_wc_status status, enum r
 static void advance_una(struct comp_ctx *c, uint32_t psn)
 {
 	struct roce_qp *qp = c->qp;
-	uint32_t psns = psn_add(psn, 0 - qp->comp.una);
+	uint32_t psns = psn_distance(qp->comp.una, psn);
 
 	qp->comp.una = psn;
 	qp->comp.gap_retried = false;
@@ -206,7 +206,7 @@ static enum comp_step do_nak(struct comp_ctx *c)
 	const struct roce_nak_result *result = roce_nak_result(code);
 	bool in_order = acknowledge_before(c, c->pkt->bth.psn);
 
-	roce_note(c->qp, NOTE_NAK_HEARD, c->pkt->bth.psn, c->pkt->aeth.syndrome,
+	roce_note(c->qp, NOTE_NAK_RCVD, c->pkt->bth.psn, c->pkt->aeth.syndrome,
 		  result ? result->why : REASON_NONE);
 	if (code != ROCE_NAK_PSN_SEQUENCE_ERROR)
 		return result ? fail(c, result->status, result->why)
@@ -215,7 +215,7 @@ static enum comp_step do_nak(struct comp_ctx *c)
 	if (!in_order)
 		return COMP_GAP;
 	if (!already_back(c) && !roce_requester_take_back(c->qp))
-		roce_retry(c->qp, ROCE_RETRY_NAK, c->now);
+		roce_retry(c->qp, ROCE_RETRY_NAK);
 	return COMP_DONE;
 }
 
@@ -245,7 +245,7 @@ static enum comp_step place_read(struct comp_ctx *c, const struct send_wqe *w, b
 				 uint32_t *done)
 {
 	struct roce_qp *qp = c->qp;
-	uint32_t offset = psn_add(qp->comp.una, 0 - w->first_psn);
+	uint32_t offset = psn_distance(w->first_psn, qp->comp.una);
 	uint64_t byte = (uint64_t)offset * qp->wq->mtu;
 	uint32_t expected = min(w->length - byte, (uint64_t)qp->wq->mtu);
 	enum reason why;
@@ -320,7 +320,7 @@ static enum comp_step do_gap(struct comp_ctx *c)
 	if (comp->gap_retried || !psn_before(comp->una, c->qp->req.psn))
 		return COMP_DROP;
 	comp->gap_retried = true;
-	roce_retry(c->qp, ROCE_RETRY_GAP, c->now);
+	roce_retry(c->qp, ROCE_RETRY_GAP);
 	return COMP_DONE;
 }
 
@@ -353,7 +353,7 @@ bool roce_completer_takes_run(const struct roce_qp *qp, const struct roce_pkt *r
 	if (run->bth.psn != qp->comp.una || !psn_before(last, qp->req.psn) ||
 	    sq->done == sq->next || !roce_is_read(w) || psn_before(w->last_psn, last))
 		return false;
-	offset = psn_add(qp->comp.una, 0 - w->first_psn);
+	offset = psn_distance(w->first_psn, qp->comp.una);
 	return offset + run->more < roce_read_piece_end(qp, w, offset);
 }
 

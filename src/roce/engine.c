@@ -137,7 +137,7 @@ static void input_cnp(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t n
 		return;
 	}
 	qp->counters.cnp_rcvd++;
-	roce_note(qp, NOTE_CNP_HEARD, 0, 0, REASON_NONE);
+	roce_note(qp, NOTE_CNP_RCVD, 0, 0, REASON_NONE);
 	if (roce_is_reliable(qp)) {
 		roce_cc_notified(&qp->cc, now);
 		roce_note_window(qp);
@@ -420,7 +420,6 @@ void roce_timeout(struct roce_qp *qp, uint64_t now)
 	roce_check(qp);
 }
 
-/* A peer that received an RNR NAK retries by itself; only a failed QP has work to do. */
 void roce_recv_posted(struct roce_qp *qp)
 {
 	if (qp->wq->state == IBV_QPS_ERR)

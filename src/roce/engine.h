@@ -137,10 +137,10 @@ static inline void roce_set_ud(struct roce_qp *qp, struct roce_ud *ud)
  * responder, RTS starts the requester (first time) or resumes it (from SQD or SQE), SQD begins a
  * drain, ERR flushes both queues.
  */
-void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from, uint64_t now);
+void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from);
 
 /* Attributes have changed without a state transition (path, timers, access flags, ...). */
-void roce_qp_changed(struct roce_qp *qp, uint64_t now);
+void roce_qp_changed(struct roce_qp *qp);
 
 /*
  * The program migrates an armed QP (IBTA vol 1, 17.2.8): makes the alternate path the primary one.
@@ -212,7 +212,7 @@ static inline uint32_t roce_unused_psn(const struct roce_qp *qp)
 /* Packets sent but not acknowledged. */
 static inline uint32_t roce_in_flight(const struct roce_qp *qp)
 {
-	return psn_add(qp->req.psn, 0 - qp->comp.una);
+	return psn_distance(qp->comp.una, qp->req.psn);
 }
 
 /* The oldest PSN in flight; for a READ, its next response. It advances with each answer. */
@@ -317,8 +317,8 @@ void roce_defer_timeout(struct roce_qp *qp, uint64_t now);
 void roce_probe(struct roce_qp *qp, uint64_t now);
 
 /*
- * An event outside the engine lets the QP continue (a receive was posted while an RNR was pending,
- * a credit became available): checks again.
+ * Receives were posted. In ERR they are flushed; in any other state this does nothing, because a
+ * peer that got an RNR NAK retries by itself.
  */
 void roce_recv_posted(struct roce_qp *qp);
 

@@ -37,7 +37,7 @@ static enum message_op op_of(const struct send_wqe *w)
 static uint8_t flags_of(const struct send_wqe *w)
 {
 	return (w->flags & IBV_SEND_SOLICITED ? MESSAGE_SOLICITED : 0) |
-	       (w->flags & WQE_PULL ? MESSAGE_WHOLE : 0);
+	       (w->flags & WQE_WHOLE ? MESSAGE_WHOLE : 0);
 }
 
 bool roce_is_plain(const struct roce_qp *qp)

@@ -108,9 +108,6 @@ bool roce_opcode_accepted(const struct roce_opcode_info *op, enum ibv_qp_type ty
 /* An opcode that does not exist on any service. */
 #define NO 0x1f
 
-/* IBV_WR_FLUSH of newer verbs.h releases. */
-#define WR_FLUSH 14
-
 /* For each work request, the operation (bits 4..0) of a packet by its place. */
 static const uint8_t request_operations[][4] = {
 	/*				  FIRST	MIDDLE	LAST	ONLY */
@@ -126,9 +123,7 @@ static const uint8_t request_operations[][4] = {
 	[IBV_WR_BIND_MW] =		{ NO,	NO,	NO,	NO },
 	[IBV_WR_TSO] =			{ NO,	NO,	NO,	NO },
 	[IBV_WR_DRIVER1] =		{ NO,	NO,	NO,	NO },
-	[12] =				{ NO,	NO,	NO,	NO },
-	[13] =				{ NO,	NO,	NO,	NO },
-	[WR_FLUSH] =			{ NO,	NO,	NO,	0x1c },
+	[IBV_WR_FLUSH] =		{ NO,	NO,	NO,	0x1c },
 	[IBV_WR_ATOMIC_WRITE] =		{ NO,	NO,	NO,	0x1d },
 };
 

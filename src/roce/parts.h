@@ -68,16 +68,16 @@ static inline void roce_note(struct roce_qp *qp, enum note what, uint32_t psn, u
 		qp->wq->ops->note(qp->wq, &(struct wq_note){ what, psn, value, why });
 }
 
-/* The window changed: says so once it is a quarter off what was said last. */
+/* The window has changed: reports it once it differs by a quarter from the last report. */
 static inline void roce_note_window(struct roce_qp *qp)
 {
-	uint32_t now = qp->cc.window, told = qp->cc.told;
-	uint32_t off = now > told ? now - told : told - now;
+	uint32_t window = qp->cc.window, noted = qp->cc.noted_window;
+	uint32_t off = window > noted ? window - noted : noted - window;
 
-	if (likely(off * 4 < told))
+	if (likely(off * 4 < noted))
 		return;
-	qp->cc.told = now;
-	roce_note(qp, NOTE_WINDOW, qp->comp.una, now, REASON_NONE);
+	qp->cc.noted_window = window;
+	roce_note(qp, NOTE_WINDOW, qp->comp.una, window, REASON_NONE);
 }
 
 /* The oldest request of the send queue has succeeded. */

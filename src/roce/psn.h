@@ -38,6 +38,12 @@ static inline int32_t psn_diff(uint32_t a, uint32_t b)
 	return (int32_t)((a - b) << 8) >> 8;
 }
 
+/* How many PSNs `to` is after `from`: 0..2^24 - 1. */
+static inline uint32_t psn_distance(uint32_t from, uint32_t to)
+{
+	return (to - from) & ROCE_PSN_MASK;
+}
+
 static inline bool psn_before(uint32_t a, uint32_t b)
 {
 	return psn_diff(a, b) < 0;

@@ -64,7 +64,7 @@ static void begin_sending(struct roce_qp *qp, enum ibv_qp_state from)
 		roce_requester_start(qp);
 }
 
-void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from, uint64_t now)
+void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from)
 {
 	switch (qp->wq->state) {
 	case IBV_QPS_RESET:
@@ -90,7 +90,7 @@ void roce_qp_moved(struct roce_qp *qp, enum ibv_qp_state from, uint64_t now)
 	roce_check(qp);
 }
 
-void roce_qp_changed(struct roce_qp *qp, uint64_t now)
+void roce_qp_changed(struct roce_qp *qp)
 {
 	qp->retry.left = qp->wq->retry_cnt;
 	qp->retry.rnr_left = qp->wq->rnr_retry;

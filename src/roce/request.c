@@ -122,7 +122,7 @@ size_t roce_request_build(struct roce_qp *qp, struct send_wqe *w, uint32_t offse
 	size_t hdr;
 
 	fill_headers(qp, w, &pkt, offset);
-	qp->out_pull = w->flags & WQE_PULL ? w : NULL;
+	qp->out_pull = w->flags & WQE_WHOLE ? w : NULL;
 	if (qp->out_pull)
 		return build_pull(qp, w, &pkt, buf);
 	if (w->opcode == IBV_WR_ATOMIC_WRITE)

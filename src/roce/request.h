@@ -51,7 +51,7 @@ static inline bool roce_needs_credit(const struct roce_qp *qp, const struct send
 /* Returns the number of PSNs of the whole message. */
 static inline uint32_t roce_message_psns(const struct roce_qp *qp, const struct send_wqe *w)
 {
-	if (w->flags & WQE_PULL)
+	if (w->flags & WQE_WHOLE)
 		return 1;
 	return roce_is_read(w) || !roce_wants_response(w) ? psn_packets(w->length, qp->wq->mtu) : 1;
 }

@@ -89,11 +89,11 @@ bool roce_requester_take_back(struct roce_qp *qp)
 	struct send_queue *sq = &qp->wq->sq;
 	struct send_wqe *oldest = sq_wqe(sq, sq->done);
 
-	if (qp->flushed || sq->done == sq->next || !(oldest->flags & WQE_PULL) ||
+	if (qp->flushed || sq->done == sq->next || !(oldest->flags & WQE_WHOLE) ||
 	    oldest->first_psn != qp->comp.una)
 		return false;
 	for (uint32_t i = sq->done; i != sq->next; i++)
-		sq_wqe(sq, i)->flags &= ~(WQE_PULL | WQE_MESSAGE);
+		sq_wqe(sq, i)->flags &= ~(WQE_WHOLE | WQE_MESSAGE);
 	oldest->flags |= WQE_BY_PACKET;
 	sq->next = sq->done;
 	roce_requester_rewind(qp);
@@ -144,7 +144,7 @@ static bool fenced(const struct roce_qp *qp, const struct send_wqe *w)
  */
 static bool window_open(const struct roce_qp *qp, const struct send_wqe *w, uint32_t psns)
 {
-	uint32_t in_flight = psn_add(qp->req.psn, 0 - qp->comp.una);
+	uint32_t in_flight = psn_distance(qp->comp.una, qp->req.psn);
 	uint32_t window = qp->req.since_ack_req ? qp->cc.window : roce_window_for(qp, w);
 
 	return !in_flight || in_flight + psns <= window;
@@ -296,9 +296,9 @@ static struct send_wqe *begin(struct roce_qp *qp)
 		return NULL;
 	}
 	/* It may have waited to begin, and the peer's abilities have changed. */
-	w->flags &= ~WQE_PULL;
+	w->flags &= ~WQE_WHOLE;
 	if (may_pull(qp, w))
-		w->flags |= WQE_PULL;
+		w->flags |= WQE_WHOLE;
 	take_notes(qp, w);
 	if (!may_send(qp, w, 0))
 		return NULL;
@@ -321,7 +321,7 @@ static struct send_wqe *current(struct roce_qp *qp)
 			continue;
 		}
 		if (begun)
-			return may_send(qp, w, psn_add(qp->req.psn, 0 - w->first_psn)) ? w : NULL;
+			return may_send(qp, w, psn_distance(w->first_psn, qp->req.psn)) ? w : NULL;
 		if (sq->next == sq->head || qp->wq->state == IBV_QPS_SQD)
 			return NULL;
 		if (unlikely(w->error))
@@ -393,7 +393,7 @@ struct send_wqe *roce_requester_plain(struct roce_qp *qp)
 
 void roce_requester_sent_plain(struct roce_qp *qp, struct send_wqe *w)
 {
-	w->flags |= likely(w->length <= qp->wq->mtu) ? WQE_MESSAGE : WQE_MESSAGE | WQE_PULL;
+	w->flags |= likely(w->length <= qp->wq->mtu) ? WQE_MESSAGE : WQE_MESSAGE | WQE_WHOLE;
 	qp->req.ssn = w->ssn;
 	qp->req.since_ack_req = 0;
 	qp->req.psn = qp->req.high = psn_next(w->first_psn);
@@ -439,7 +439,7 @@ size_t roce_requester_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 	w = current(qp);
 	if (!w)
 		return 0;
-	offset = psn_add(qp->req.psn, 0 - w->first_psn);
+	offset = psn_distance(w->first_psn, qp->req.psn);
 	psns = roce_packet_psns(qp, w, offset);
 	len = roce_request_build(qp, w, offset, buf);
 	if (!len)

@@ -44,7 +44,7 @@ static void replay_fault(struct roce_qp *qp, struct roce_rd_atomic *rd, enum rea
  */
 static size_t answer(struct roce_qp *qp, struct roce_rd_atomic *rd, uint8_t *buf)
 {
-	uint64_t skip = (uint64_t)psn_add(rd->next_psn, 0 - rd->first_psn) * qp->wq->mtu;
+	uint64_t skip = (uint64_t)psn_distance(rd->first_psn, rd->next_psn) * qp->wq->mtu;
 	uint32_t len = min(rd->answer_end - skip, (uint64_t)qp->wq->mtu);
 	enum reason why = rd->why;
 	struct roce_pkt pkt;
@@ -123,7 +123,7 @@ size_t roce_response_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 static bool repeats_read(const struct roce_qp *qp, const struct roce_rd_atomic *rd,
 			 const struct roce_pkt *pkt)
 {
-	uint64_t skip = (uint64_t)psn_add(pkt->bth.psn, 0 - rd->first_psn) * qp->wq->mtu;
+	uint64_t skip = (uint64_t)psn_distance(rd->first_psn, pkt->bth.psn) * qp->wq->mtu;
 
 	return rd->kind == ROCE_RD_READ && pkt->reth.rkey == rd->rkey &&
 	       pkt->reth.va == rd->va + skip && skip + pkt->reth.len <= rd->len &&

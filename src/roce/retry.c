@@ -67,7 +67,7 @@ static uint64_t pull_time(const struct roce_qp *qp)
 	const struct send_queue *sq = &qp->wq->sq;
 	const struct send_wqe *w = sq_wqe(sq, sq->done);
 
-	return sq->done != sq->next && w->flags & WQE_PULL ? w->length : 0;
+	return sq->done != sq->next && w->flags & WQE_WHOLE ? w->length : 0;
 }
 
 static uint64_t ack_timeout(const struct roce_qp *qp)
@@ -169,7 +169,7 @@ static void send_again(struct roce_qp *qp, enum roce_retry_cause cause)
 }
 
 /* A completion that overran its CQ may have failed the QP already; the same applies below. */
-void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now)
+void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause)
 {
 	if (qp->flushed)
 		return;
@@ -201,7 +201,7 @@ void roce_retry_rnr(struct roce_qp *qp, uint8_t timer, uint64_t now)
 	stop_ack_timer(qp);
 	roce_cc_untime(&qp->cc);
 	qp->retry.rnr_deadline = time_after(now, roce_rnr_timer_ns(timer));
-	roce_note(qp, NOTE_RNR_HEARD, qp->comp.una, roce_rnr_timer_ns(timer), REASON_NONE);
+	roce_note(qp, NOTE_RNR_RCVD, qp->comp.una, roce_rnr_timer_ns(timer), REASON_NONE);
 	roce_requester_rewind(qp);
 }
 
@@ -256,7 +256,7 @@ void roce_retry_expire(struct roce_qp *qp, uint64_t now)
 	if (time_reached(qp->retry.rnr_deadline, now))
 		qp->retry.rnr_deadline = VRB_NEVER;
 	if (time_reached(qp->retry.ack_deadline, now))
-		roce_retry(qp, ROCE_RETRY_TIMEOUT, now);
+		roce_retry(qp, ROCE_RETRY_TIMEOUT);
 	else if (time_reached(qp->retry.probe_at, now))
 		roce_probe(qp, now);
 	if (time_reached(qp->cc.slot_end, now))

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Retransmission: local ACK timeout, RNR wait, retry counters and the limit of packets in flight.
- * Only this file sets deadlines and windows (IBTA vol 1, 9.7.6 and 9.9.2).
+ * Only retry.c sets the deadlines of qp->retry (IBTA vol 1, 9.7.6 and 9.9.2); the window is cc.c's,
+ * pacing is pace.c's.
  *
  * Owns qp->retry and qp->burst. The requester reports what it sends, the completer what arrives;
  * engine.c asks for the next deadline and calls roce_retry_expire() after it. Times are in ns.
@@ -40,7 +41,7 @@ void roce_retry_progress(struct roce_qp *qp, uint32_t psns, uint64_t now);
 void roce_retry_passed(struct roce_qp *qp);
 
 /* Goes back to the oldest unacknowledged PSN, or fails the QP when the retries are exhausted. */
-void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause, uint64_t now);
+void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause);
 
 /*
  * As roce_retry(), for an RNR NAK: sending resumes after the peer's timer, encoded as in the

@@ -29,7 +29,7 @@ static const struct roce_selective_retx none;
 
 static uint32_t length(const struct roce_selective_retx *r)
 {
-	return psn_add(r->end, 0 - r->from);
+	return psn_distance(r->from, r->end);
 }
 
 /*
@@ -47,7 +47,7 @@ static uint32_t without_response(const struct roce_qp *qp, uint32_t n)
 			continue;
 		if (psn_before(w->first_psn, qp->req.psn))
 			return 0;
-		return min(n, psn_add(w->first_psn, 0 - qp->req.psn));
+		return min(n, psn_distance(qp->req.psn, w->first_psn));
 	}
 	return n;
 }
@@ -63,7 +63,7 @@ void roce_selective_retx_begin(struct roce_qp *qp)
 	roce_requester_rewind(qp);
 	if (at.goes_back || again || at.psn != at.high || at.halted)
 		return;
-	n = without_response(qp, min(n, psn_add(at.high, 0 - una)));
+	n = without_response(qp, min(n, psn_distance(una, at.high)));
 	if (!n)
 		return;
 	at.retx = (struct roce_selective_retx){
@@ -102,7 +102,7 @@ size_t roce_selective_retx_output(struct roce_qp *qp, uint8_t *buf, uint64_t now
 	roce_requester_seek(qp, at.retx.next);
 	qp->req.since_ack_req = TUNE_WINDOW_MAX;
 	w = sq_wqe(&qp->wq->sq, qp->req.index);
-	len = roce_request_build(qp, w, psn_add(qp->req.psn, 0 - w->first_psn), buf);
+	len = roce_request_build(qp, w, psn_distance(w->first_psn, qp->req.psn), buf);
 	if (!len)
 		return 0;
 	roce_note(qp, NOTE_RETRANSMIT, at.retx.next, 0, REASON_NONE);

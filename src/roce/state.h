@@ -147,7 +147,7 @@ struct roce_resp {
 	uint32_t rd_due;  /* where to look for the oldest slot with pending answers */
 	uint32_t rd_pending; /* slots with pending answers */
 	bool rd_first;	     /* they are not paced: a request waits for them */
-	bool ack_told;    /* the peer can read the newest ACK; the next message repeats it */
+	bool ack_published;    /* the peer can read the newest ACK; the next message repeats it */
 	bool nak_sent;    /* since epsn advanced: later requests are ignored */
 	bool gap_nak_pending;    /* a NAK of the gap at epsn is pending; sent before an ACK */
 	/*

@@ -20,7 +20,7 @@ enum {
 
 static bool is_duplicate(const struct roce_resp *resp, const struct roce_pkt *pkt)
 {
-	uint32_t behind = psn_add(resp->epsn, 0 - pkt->bth.psn);
+	uint32_t behind = psn_distance(pkt->bth.psn, resp->epsn);
 
 	return resp->synced && !pkt->in_order && behind && behind <= UC_DUPLICATE_RANGE;
 }
@@ -34,7 +34,7 @@ static void note_gap(struct roce_qp *qp, const struct roce_pkt *pkt)
 	qp->counters.out_of_seq_request++;
 	if (!qp->resp.synced || pkt->in_order)
 		return;
-	qp->counters.lost_pkts += psn_add(pkt->bth.psn, 0 - qp->resp.epsn);
+	qp->counters.lost_pkts += psn_distance(qp->resp.epsn, pkt->bth.psn);
 	qp->resp.cnp_pending = true;
 }
 

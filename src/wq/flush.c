@@ -19,8 +19,8 @@ static const uint8_t wc_opcode[] = {
 	[IBV_WR_BIND_MW] = IBV_WC_BIND_MW,
 	[IBV_WR_SEND_WITH_INV] = IBV_WC_SEND,
 	[IBV_WR_TSO] = IBV_WC_TSO,
-	[14] = 8,	/* IBV_WR_FLUSH: IBV_WC_FLUSH */
-	[15] = 9,	/* IBV_WR_ATOMIC_WRITE: IBV_WC_ATOMIC_WRITE */
+	[IBV_WR_FLUSH] = IBV_WC_FLUSH,
+	[IBV_WR_ATOMIC_WRITE] = IBV_WC_ATOMIC_WRITE,
 };
 
 enum ibv_wc_opcode wq_wc_opcode(uint32_t wr_opcode)

@@ -12,12 +12,12 @@ enum note {
 	NOTE_RETRANSMIT = 1,	/* this packet is sent again */
 	NOTE_TIMEOUT,		/* no answer; value: retries left */
 	NOTE_NAK_SENT,		/* value: AETH syndrome; why */
-	NOTE_NAK_HEARD,		/* value: AETH syndrome */
+	NOTE_NAK_RCVD,		/* value: AETH syndrome */
 	NOTE_RNR_SENT,		/* value: AETH syndrome */
-	NOTE_RNR_HEARD,		/* value: wait time, ns */
+	NOTE_RNR_RCVD,		/* value: wait time, ns */
 	NOTE_WINDOW,		/* of congestion control, by a quarter or more; value: packets */
 	NOTE_CNP_SENT,
-	NOTE_CNP_HEARD,
+	NOTE_CNP_RCVD,
 	NOTE_DUPLICATE,		/* a request arrived again */
 	NOTE_DROP,		/* a packet had no effect; why, if known */
 	/*

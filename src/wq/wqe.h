@@ -44,8 +44,11 @@ enum {
 	WQE_EXECUTED = 1 << 10,
 	/* could not be run one-sidedly, or its payload could not be fetched */
 	WQE_BY_PACKET = 1 << 11,
-	/* travels as one packet; the receiver fetches the payload, unless a message brought it */
-	WQE_PULL = 1 << 12,
+	/*
+	 * leaves as one packet or message with one PSN, whatever its length; if a message does not
+	 * bring the payload, the receiver fetches it
+	 */
+	WQE_WHOLE = 1 << 12,
 	/* left as a message at first: one PSN, and an ACK completes it */
 	WQE_MESSAGE = 1 << 13,
 };

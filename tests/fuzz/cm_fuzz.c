@@ -136,13 +136,13 @@ static void call_one(struct cm_env *e, struct input *in)
 	cm_qp_attr(c, &attr, &mask);
 	switch (byte(in) % 8) {
 	case 0:
-		cm_establish(&e->cm, c, NULL, 0, e->now);
+		cm_establish(&e->cm, c, NULL, 0);
 		break;
 	case 1:
 		cm_accept(&e->cm, c, &rep, 0, e->now);
 		break;
 	case 2:
-		cm_notify(&e->cm, c, e->now);
+		cm_notify(&e->cm, c);
 		break;
 	case 3:
 		cm_reject(&e->cm, c, byte(in), NULL, 0, "no", 2, e->now);

@@ -147,7 +147,7 @@ static void configure(struct roce_env *e, struct input *in)
 	e->wq.timeout = byte(in) & 31;
 	e->wq.retry_cnt = byte(in) & 7;
 	e->wq.rnr_retry = byte(in) & 7;
-	roce_qp_changed(&e->qp, e->now);
+	roce_qp_changed(&e->qp);
 }
 
 static void revive(struct roce_env *e)

@@ -449,7 +449,7 @@ static void answer_rep(struct end *e)
 		e->phase = OVER;
 		schedule_for(DESTROY, e, reaction_time());
 	} else {
-		REQUIRE(!cm_establish(&h->cm, &e->conn, NULL, 0, w->now), "establish");
+		REQUIRE(!cm_establish(&h->cm, &e->conn, NULL, 0), "establish");
 		e->phase = UP;
 		note_up(e);
 		schedule_end(e);

@@ -272,7 +272,7 @@ static void arm(struct sim_qp *qp, const struct sim_host *peer)
 	qp->wq.alt_path.dst = peer->second_addr;
 	qp->wq.alt_timeout = qp->wq.timeout;
 	qp->wq.mig_state = IBV_MIG_REARM;
-	roce_qp_changed(&qp->roce, qp->host->world->now);
+	roce_qp_changed(&qp->roce);
 }
 
 /* All packets of the first path are lost: both QPs migrate to the alternate one. */

@@ -83,7 +83,7 @@ void sim_modify(struct sim_qp *qp, enum ibv_qp_state to)
 	qp->wq.state = to;
 	if (to == IBV_QPS_RESET)
 		forget_received(qp);
-	roce_qp_moved(&qp->roce, from, w->now);
+	roce_qp_moved(&qp->roce, from);
 	world_kick(w, qp);
 }
 

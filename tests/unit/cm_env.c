@@ -231,7 +231,7 @@ static void go_active(struct cm_env *e, struct cm_conn *c, enum cm_state state)
 	receive_type(e, CM_REP);
 	if (state == CM_REP_RCVD)
 		return;
-	REQUIRE(cm_establish(&e->cm, c, NULL, 0, e->now) == 0);
+	REQUIRE(cm_establish(&e->cm, c, NULL, 0) == 0);
 }
 
 static void go_passive(struct cm_env *e, enum cm_state state)

@@ -223,11 +223,11 @@ static int call(struct cm_conn *c, enum call which)
 	case CONNECT:
 		return cm_connect(&e.cm, c, &req, 0, &path, LIFE_TIME, e.now);
 	case ESTABLISH:
-		return cm_establish(&e.cm, c, NULL, 0, e.now);
+		return cm_establish(&e.cm, c, NULL, 0);
 	case ACCEPT:
 		return cm_accept(&e.cm, c, &rep, 0, e.now);
 	case NOTIFY:
-		return cm_notify(&e.cm, c, e.now);
+		return cm_notify(&e.cm, c);
 	case REJECT:
 		return cm_reject(&e.cm, c, CM_REJ_CONSUMER, NULL, 0, "no", 2, e.now);
 	case DISCONNECT:
@@ -623,8 +623,8 @@ static void private_data_limits(void **state)
 	assert_int_equal(cm_reject(&e.cm, &e.conn[0], 28, NULL, 0, data, CM_REJ_PRIVATE, e.now), 0);
 	env_init(&e);
 	env_reach(&e, CM_REP_RCVD);
-	assert_int_equal(cm_establish(&e.cm, &e.conn[0], data, CM_RTU_PRIVATE + 1, e.now), EINVAL);
-	assert_int_equal(cm_establish(&e.cm, &e.conn[0], data, CM_RTU_PRIVATE, e.now), 0);
+	assert_int_equal(cm_establish(&e.cm, &e.conn[0], data, CM_RTU_PRIVATE + 1), EINVAL);
+	assert_int_equal(cm_establish(&e.cm, &e.conn[0], data, CM_RTU_PRIVATE), 0);
 	assert_int_equal(cm_disconnect(&e.cm, &e.conn[0], data, CM_DREQ_PRIVATE + 1, e.now),
 			 EINVAL);
 	assert_int_equal(cm_disconnect(&e.cm, &e.conn[0], data, CM_DREQ_PRIVATE, e.now), 0);

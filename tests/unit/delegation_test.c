@@ -118,11 +118,11 @@ static bool redirect(uint8_t opcode, uint32_t i, uint32_t to)
 /* Messages that have come to the SRQ's owner. */
 static unsigned int forwarded(void)
 {
-	static struct host_message m[HOST_INBOX_BATCH];
+	static struct host_datagram m[HOST_INBOX_BATCH];
 	unsigned int n = host_inbox_recv_batch(owner, m, HOST_INBOX_BATCH);
 
 	for (unsigned int i = 0; i < n; i++)
-		assert_int_equal(m[i].kind, HOST_MESSAGE);
+		assert_int_equal(m[i].kind, HOST_XRC);
 	return n;
 }
 

@@ -139,7 +139,7 @@ static void a_bell_needs_no_name(void **state)
 
 static void batches_are_whole_and_in_order(void **state)
 {
-	static struct host_message m[HOST_INBOX_BATCH];
+	static struct host_datagram m[HOST_INBOX_BATCH];
 	struct host *a = join(), *b = join();
 	static uint8_t packet[HOST_PACKET_MAX];
 	uint32_t qpn;
@@ -178,20 +178,20 @@ static void messages_arrive_whole_and_in_order(void **state)
 	struct net_path path;
 	size_t len;
 
-	assert_int_equal(host_send_message(a, slot, to, parts, 4), 0);
-	assert_int_equal(host_send_message(a, slot, to, parts, 1), 0);
-	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
+	assert_int_equal(host_send_xrc(a, slot, to, parts, 4), 0);
+	assert_int_equal(host_send_xrc(a, slot, to, parts, 1), 0);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_XRC);
 	assert_int_equal(len, 1006);
 	assert_memory_equal(buf, "onetwo", 6);
-	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_XRC);
 	assert_int_equal(len, 3);
-	assert_int_equal(host_send_message(a, slot, to, too_long, 1), 0);
-	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_MESSAGE);
+	assert_int_equal(host_send_xrc(a, slot, to, too_long, 1), 0);
+	assert_int_equal(host_inbox_recv(b, &path, buf, &len), HOST_XRC);
 	assert_int_equal(len, sizeof(big));
-	assert_int_equal(host_send_message(a, slot, to, too_long, 2), EMSGSIZE);
-	assert_int_equal(host_send_message(a, slot, to + 1, parts, 1), ENOENT);
+	assert_int_equal(host_send_xrc(a, slot, to, too_long, 2), EMSGSIZE);
+	assert_int_equal(host_send_xrc(a, slot, to + 1, parts, 1), ENOENT);
 	host_leave(b);
-	assert_int_equal(host_send_message(a, slot, to, parts, 1), ENOENT);
+	assert_int_equal(host_send_xrc(a, slot, to, parts, 1), ENOENT);
 	host_leave(a);
 }
 

@@ -113,7 +113,7 @@ static void expect_content(const struct message *m, const struct lane_head *head
 	uint8_t payload[LEN_MAX];
 	struct message was = content(m->qpn - QPN, m->psn, payload);
 
-	assert_true(head->flags & LANE_BARE);
+	assert_true(head->flags & LANE_MESSAGE);
 	assert_int_equal(m->imm, was.imm);
 	assert_int_equal(m->op, was.op);
 	assert_int_equal(m->flags, was.flags);

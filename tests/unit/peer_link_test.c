@@ -168,7 +168,7 @@ static void published_progress_of_a_dead_peer_counts(void **state)
 	qp->wq.pkey = ROCE_PKEY_DEFAULT;
 	qp->wq.mtu = 1024;
 	qp->peer.entry = entry;
-	roce_qp_moved(&qp->roce, IBV_QPS_RTR, peer.checked);
+	roce_qp_moved(&qp->roce, IBV_QPS_RTR);
 	core_qp_fill(qp, IBV_WR_SEND, NULL);
 	sq_wqe(&qp->wq.sq, qp->wq.sq.next)->flags = 0;
 	assert_true(roce_message_output(&qp->roce, &m, buf, &ack));

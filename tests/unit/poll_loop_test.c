@@ -42,7 +42,7 @@ static void move(uint8_t to)
 	uint8_t from = qp->wq.state;
 
 	qp->wq.state = to;
-	roce_qp_moved(&qp->roce, from, clock_now());
+	roce_qp_moved(&qp->roce, from);
 }
 
 /* Connects a QP to itself over UDP. */

@@ -209,7 +209,7 @@ static void make_qp(struct vrb_qp *qp)
 	qp->wq.mtu = qp->wq.path_mtu = 1024;
 	qp->wq.state = IBV_QPS_RTR;
 	qp->wq.pkey = ROCE_PKEY_DEFAULT;
-	roce_qp_moved(&qp->roce, IBV_QPS_INIT, clock_now());
+	roce_qp_moved(&qp->roce, IBV_QPS_INIT);
 }
 
 /* A request to an SRQ whose process has room for the delegation and the request. */

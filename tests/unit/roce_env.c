@@ -282,7 +282,7 @@ void env_move(struct roce_env *e, enum ibv_qp_state to)
 	enum ibv_qp_state from = e->wq.state;
 
 	e->wq.state = to;
-	roce_qp_moved(&e->qp, from, e->now);
+	roce_qp_moved(&e->qp, from);
 }
 
 void env_rtr(struct roce_env *e)

@@ -254,11 +254,11 @@ static void count_engine(struct summary *s, const struct record *r)
 		q->notes[e->what]++;
 	if (e->what == NOTE_DIRECT)
 		q->direct += e->value;
-	if (e->what == NOTE_RNR_HEARD)
+	if (e->what == NOTE_RNR_RCVD)
 		q->rnr_wait += e->value;
 	if (e->what == NOTE_ERROR)
 		q->state = IBV_QPS_ERR;
-	if (e->what == NOTE_RNR_HEARD || e->what == NOTE_TIMEOUT)
+	if (e->what == NOTE_RNR_RCVD || e->what == NOTE_TIMEOUT)
 		q->waits = e->what;
 	if (e->what == NOTE_WINDOW) {
 		q->window = e->value;
@@ -363,7 +363,7 @@ const char *summary_waits_for(const struct queue *q)
 	if (!summary_waiting(q))
 		return NULL;
 	switch (q->waits) {
-	case NOTE_RNR_HEARD:
+	case NOTE_RNR_RCVD:
 		return "a receive of the peer";
 	case NOTE_TIMEOUT:
 		return "an answer: there was none in time";

@@ -112,12 +112,12 @@ static struct json_object *queue_json(const struct summary *s, const struct queu
 	add(o, "timeouts", q->notes[NOTE_TIMEOUT]);
 	add(o, "probes", q->notes[NOTE_PROBE]);
 	add(o, "naks_sent", q->notes[NOTE_NAK_SENT]);
-	add(o, "naks_heard", q->notes[NOTE_NAK_HEARD]);
+	add(o, "naks_received", q->notes[NOTE_NAK_RCVD]);
 	add(o, "rnr_sent", q->notes[NOTE_RNR_SENT]);
-	add(o, "rnr_heard", q->notes[NOTE_RNR_HEARD]);
+	add(o, "rnr_received", q->notes[NOTE_RNR_RCVD]);
 	add(o, "rnr_wait_ns", q->rnr_wait);
 	add(o, "cnps_sent", q->notes[NOTE_CNP_SENT]);
-	add(o, "cnps_heard", q->notes[NOTE_CNP_HEARD]);
+	add(o, "cnps_received", q->notes[NOTE_CNP_RCVD]);
 	add(o, "duplicates", q->notes[NOTE_DUPLICATE]);
 	add(o, "dropped", q->notes[NOTE_DROP]);
 	add(o, "faults", q->faults);

@@ -105,12 +105,12 @@ const char *trace_note(unsigned int what)
 		[NOTE_RETRANSMIT] = "retransmits",
 		[NOTE_TIMEOUT] = "no answer in time",
 		[NOTE_NAK_SENT] = "sends a NAK",
-		[NOTE_NAK_HEARD] = "got a NAK",
+		[NOTE_NAK_RCVD] = "got a NAK",
 		[NOTE_RNR_SENT] = "has no receive, sends an RNR NAK",
-		[NOTE_RNR_HEARD] = "peer has no receive: waits",
+		[NOTE_RNR_RCVD] = "peer has no receive: waits",
 		[NOTE_WINDOW] = "changes its window",
 		[NOTE_CNP_SENT] = "reports congestion",
-		[NOTE_CNP_HEARD] = "hears of congestion",
+		[NOTE_CNP_RCVD] = "got a CNP",
 		[NOTE_DUPLICATE] = "request came again",
 		[NOTE_DROP] = "drops a packet",
 		[NOTE_DIRECT] = "runs in the memory of the peer",
@@ -220,7 +220,7 @@ static void put_engine(struct line *l, const struct record_engine *e)
 		put(l, ", PSN %u", e->psn);
 	if (e->what == NOTE_WINDOW)
 		put(l, ": %u packets", e->value);
-	else if (e->what == NOTE_RNR_HEARD)
+	else if (e->what == NOTE_RNR_RCVD)
 		put(l, " %.3f ms", e->value / 1e6);
 	else if (e->what == NOTE_TIMEOUT)
 		put(l, ", %u retries left", e->value);

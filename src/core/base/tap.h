@@ -17,7 +17,7 @@
  *	fault		a fault is injected; its target may never reach its own tap point
  *
  * One flag tells whether a tap is attached. If none is, a tap point costs a load, a comparison and
- * a branch. A tap stays attached for the life of the process.
+ * a branch. The flag is never cleared.
  *
  * Taps are called under the locks stated at each tap point, and take only locks below these. Fault
  * injection comes first; the recording sees its result.
@@ -99,8 +99,8 @@ struct tap_packet {
 };
 
 /*
- * A message of communication management, of HOST_MAD_LEN bytes. The one that interferes sets
- * *in_vain where no retransmission will pass, either; it may be NULL.
+ * A message of communication management, of HOST_MAD_LEN bytes. Fault injection sets *in_vain if
+ * it would drop every retransmission, too; it may be NULL.
  */
 struct tap_mad {
 	const struct net_path *path;
@@ -169,7 +169,9 @@ extern bool vrb_tap_interfered;	/* atomic; TAP_FAULT is, or was, attached */
 /* Atomic: what goes to another process is to go as packets, each whole, so that it can be lost. */
 extern bool vrb_tap_whole;
 
-/* Attaches `ops`, which must stay valid; NULL members are not called. ops NULL: detaches. */
+/*
+ * Attaches `ops`, which must stay valid; NULL members are not called. ops NULL, in tests: detaches.
+ */
 void vrb_tap_attach(enum tap tap, const struct tap_ops *ops);
 
 /* Puts the tapped forms of posting and polling into a context's tables; atomic, set by verbs. */

@@ -386,9 +386,9 @@ static void commit(struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask, str
 	if (c->next == IBV_QPS_RESET)
 		reorder_free(&qp->recv.reorder);
 	if (mask & IBV_QP_STATE)
-		roce_qp_moved(&qp->roce, c->cur, now);
+		roce_qp_moved(&qp->roce, c->cur);
 	else
-		roce_qp_changed(&qp->roce, now);
+		roce_qp_changed(&qp->roce);
 	if (migrates)
 		roce_qp_migrate(&qp->roce);
 	/* Read by posting threads without the lock. */

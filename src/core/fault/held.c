@@ -205,7 +205,7 @@ static void receive_again(struct vrb_qp *qp, const struct held *h, uint64_t now)
 	struct roce_pkt pkt;
 	const struct rx_decoded raw = {
 		.pkt = &pkt, .data = h->data, .len = h->len + ROCE_ICRC_LEN, .wire = h->wire,
-		.told = true,
+		.tapped = true,
 	};
 
 	if (roce_decode(&pkt, h->data, h->len + ROCE_ICRC_LEN) != ROCE_DECODED)

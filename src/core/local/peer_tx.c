@@ -288,7 +288,7 @@ static uint32_t room_for(const struct send_wqe *next)
 bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 {
 	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
-	bool sent = false, full = false, lost = false, dead, watched, whole, plain, messages;
+	bool sent = false, full = false, dead, watched, whole, plain, messages;
 	const struct net_path *path;
 	struct roce_piggyback_ack ack;
 	uint64_t full_since;
@@ -314,8 +314,7 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 		const struct send_wqe *next = messages ? next_message(qp) : NULL;
 		bool room = !dead && lane_tx_room(tx, room_for(next));
 
-		lost = !room && dead;
-		full = !room && !lost;
+		full = !room && !dead;
 		if (room && next &&
 		    vrb_peer_put_message(qp, tx, vrb_peer_message_place(next, tx))) {
 			sent = true;

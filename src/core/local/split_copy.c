@@ -93,7 +93,7 @@ static const struct send_wqe *find_request(const struct vrb_qp *qp,
 	for (uint32_t i = sq->done; i != sq->next; i++) {
 		const struct send_wqe *w = sq_wqe(sq, i);
 
-		if (w->flags & WQE_PULL && w->first_psn == offer->psn)
+		if (w->flags & WQE_WHOLE && w->first_psn == offer->psn)
 			return w->num_sge == 1 && w->length == offer->length ? w : NULL;
 	}
 	return NULL;

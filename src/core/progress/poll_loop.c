@@ -98,14 +98,14 @@ static void reply_to_keepalives(uint64_t now)
  * Returns true if it came by the wire, and steering should have led it here. Must hold
  * vrb.poll_lock, as must the next.
  */
-static bool take_message(struct host_message *m, struct vrb_rx_queue *r, uint64_t now)
+static bool take_message(struct host_datagram *m, struct vrb_rx_queue *r, uint64_t now)
 {
 	struct rx_packet packet = {
 		.path = &m->path, .data = m->data, .len = m->len, .handed = true
 	};
 
 	switch (m->kind) {
-	case HOST_MESSAGE:
+	case HOST_XRC:
 		vrb.xrc->message(m->data, m->len, r, now);
 		break;
 	case HOST_MAD:
@@ -143,7 +143,7 @@ static void empty_lanes(uint64_t now, bool poller)
  */
 static bool take_inbox(uint64_t now)
 {
-	static struct host_message m[HOST_INBOX_BATCH];
+	static struct host_datagram m[HOST_INBOX_BATCH];
 	struct vrb_rx_queue *r = vrb_main_rx_queue;
 	unsigned int work = 0, misled = 0, total = 0, n;
 	struct vrb_round round;
@@ -154,7 +154,7 @@ static bool take_inbox(uint64_t now)
 			empty_lanes(now, false);
 		vrb_round_begin(&round, now);
 		for (unsigned int i = 0; i < n; i++) {
-			work += m[i].kind == HOST_PACKET || m[i].kind == HOST_MESSAGE ||
+			work += m[i].kind == HOST_PACKET || m[i].kind == HOST_XRC ||
 				m[i].kind == HOST_MAD;
 			misled += take_message(&m[i], r, now);
 		}

@@ -128,7 +128,7 @@ static uint32_t request_of(const struct vrb_qp *qp, uint32_t psn)
 		const struct send_wqe *w = sq_wqe(sq, i - 1);
 
 		if (!(w->flags & WQE_EXECUTED) &&
-		    psn_add(psn, 0 - w->first_psn) <= psn_add(w->last_psn, 0 - w->first_psn))
+		    psn_distance(w->first_psn, psn) <= psn_distance(w->first_psn, w->last_psn))
 			return i - 1;
 	}
 	return TAP_NO_INDEX;

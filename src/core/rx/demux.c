@@ -226,7 +226,7 @@ static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_
 	}
 	if (qp->wq.type == IBV_QPT_UD)
 		vrb_datagram_received(qp, raw->wire, now);
-	if (tapped() && !raw->told) {
+	if (tapped() && !raw->tapped) {
 		seen = *raw->pkt;
 		copy = *raw;
 		copy.pkt = &seen;
@@ -433,10 +433,10 @@ static struct roce_piggyback_ack ack_of(uint32_t psn, uint32_t aeth)
  * accompanies it, or NULL.
  */
 static void deliver_as_packet(struct vrb_qp *qp, int32_t slot, const struct message *m,
-			      const struct roce_piggyback_ack *ack, bool told, uint64_t now)
+			      const struct roce_piggyback_ack *ack, bool seen, uint64_t now)
 {
 	struct roce_pkt pkt;
-	const struct rx_decoded raw = { .pkt = &pkt, .message = true, .told = told };
+	const struct rx_decoded raw = { .pkt = &pkt, .message = true, .tapped = seen };
 
 	roce_message_packet(m, &pkt);
 	pkt.ack = ack;
@@ -504,13 +504,13 @@ static void take_ack(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, ui
 static void deliver_message(struct vrb_qp *qp, const struct message *m, struct arrival *at,
 			    const struct roce_piggyback_ack *ack, uint64_t now)
 {
-	bool told = tapped();
+	bool seen = tapped();
 
 	if (unlikely(tap_interferes() || qp->recv.reorder != NULL)) {
 		deliver_as_packet(qp, at->slot, m, ack, false, now);
 		return;
 	}
-	if (told)
+	if (seen)
 		show_message(qp, at->slot, m);
 	qp->now = now;
 	if (ack)
@@ -519,7 +519,7 @@ static void deliver_message(struct vrb_qp *qp, const struct message *m, struct a
 		return;
 	if (qp->peer.word_behind)
 		vrb_word_retract(qp, now);
-	deliver_as_packet(qp, at->slot, m, NULL, told, now);
+	deliver_as_packet(qp, at->slot, m, NULL, seen, now);
 }
 
 /* Must hold qp->lock. */
@@ -623,7 +623,7 @@ static void receive_packet(void *arg, const struct local_pkt *in)
 	const struct rx_decoded raw = { &pkt, in->data, in->len };
 	struct vrb_qp *qp;
 
-	if (in->message) {
+	if (in->xrc) {
 		complete_before(NULL, false, *now);
 		vrb.xrc->message(in->data, in->len, r, *now);
 		return;

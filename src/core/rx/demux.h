@@ -26,7 +26,7 @@ struct rx_decoded {
 	size_t len;
 	bool wire;
 	bool message;		/* data is not the packet, but a message that stands for it */
-	bool told;		/* base/tap.h has seen it */
+	bool tapped;		/* base/tap.h has seen it */
 };
 
 struct rx_packet {

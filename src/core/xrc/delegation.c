@@ -477,7 +477,7 @@ static void unpark(struct vrb_delegation *l, struct parked *p)
  */
 static void forget_superseded(struct vrb_delegation *l, const struct rx_decoded *raw)
 {
-	if (raw->wire || raw->told)
+	if (raw->wire || raw->tapped)
 		return;
 	while (l->n_parked) {
 		struct parked *last = list_entry(l->parked.prev, struct parked, node);

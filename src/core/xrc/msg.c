@@ -21,7 +21,7 @@ enum {
 #define ROOM_TIMEOUT VRB_MSEC
 
 _Static_assert(sizeof(struct xrc_head) == 48, "layout of messages");
-_Static_assert(HOST_MESSAGE_PARTS == 4, "head, body, state and packet");
+_Static_assert(HOST_XRC_PARTS == 4, "head, body, state and packet");
 _Static_assert((int)MESSAGE_MAX <= (int)LANE_BYTES, "fits a lane");
 
 bool xrc_peer_find(struct xrc_peer *p, int slot)
@@ -69,7 +69,7 @@ bool xrc_peer_room(struct xrc_peer *p)
 static bool put_once(struct local_peer *peer, const struct lane_part *parts, unsigned int n,
 		     uint32_t len)
 {
-	struct lane_head head = { .where = LANE_INLINE, .flags = LANE_MESSAGE };
+	struct lane_head head = { .where = LANE_INLINE, .flags = LANE_XRC };
 	struct lane_tx *tx = local_tx_begin(peer);
 	bool room = lane_tx_room(tx, len);
 
@@ -101,11 +101,11 @@ static int send_by_lane(struct xrc_peer *to, const struct lane_part *parts, unsi
 
 static int send_by_inbox(struct xrc_peer *to, const struct lane_part *parts, unsigned int n)
 {
-	struct iovec iov[HOST_MESSAGE_PARTS];
+	struct iovec iov[HOST_XRC_PARTS];
 
 	for (unsigned int i = 0; i < n; i++)
 		iov[i] = (struct iovec){ (void *)parts[i].data, parts[i].len };
-	switch (host_send_message(vrb.host, to->slot, to->incarnation, iov, n)) {
+	switch (host_send_xrc(vrb.host, to->slot, to->incarnation, iov, n)) {
 	case 0:
 		return 0;
 	case ENOENT:
