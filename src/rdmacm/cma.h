@@ -32,11 +32,8 @@
 struct cma {
 	pthread_mutex_t lock;
 	pthread_cond_t acked; /* signalled when an event is acknowledged or an id migrates */
-	unsigned int
-		/*
-		 * incremented in a forked child; ids and channels of another generation are invalid
-		 */
-		generation;
+	/* incremented in a forked child; ids and channels of another generation are invalid */
+	unsigned int generation;
 	struct cm engine;
 	bool ending;         /* the process is exiting; its exit MADs are kept */
 	unsigned int removals; /* number of devices removed so far */

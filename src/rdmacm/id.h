@@ -88,8 +88,8 @@ struct cma_id {
 	struct ibv_ece ece, peer_ece;
 	struct list groups; /* struct group.node */
 	struct id_endpoint ep;
-	struct resolve
-		*resolve; /* rdma_resolve_addr() in progress; under resolver.c's lock */
+	/* rdma_resolve_addr() in progress; under resolver.c's lock */
+	struct resolve *resolve;
 	struct lookup *lookup; /* rdma_resolve_addrinfo() */
 };
 

@@ -25,7 +25,7 @@ static int set_up(void **state)
 static int tear_down(void **state)
 {
 	assert_int_equal(vrb_flow_count_destroy(count), 0);
-	assert_int_equal(ctx->n_flow_count, 0);
+	assert_int_equal(ctx->n[CTX_FLOW_COUNT], 0);
 	core_env_close(ctx);
 	return 0;
 }

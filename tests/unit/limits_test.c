@@ -81,23 +81,22 @@ DESTROY(drop_cq, ibv_destroy_cq, struct ibv_cq)
 DESTROY(drop_qp, ibv_destroy_qp, struct ibv_qp)
 DESTROY(drop_srq, ibv_destroy_srq, struct ibv_srq)
 
-#define COUNT(member) offsetof(struct vrb_context, member)
-#define MAX(member)   offsetof(struct ibv_device_attr, member)
+#define MAX(member) offsetof(struct ibv_device_attr, member)
 
 static const struct {
-	size_t count;
+	enum context_object kind;
 	size_t max;	/* int in ibv_device_attr */
 	void *(*make)(void);
 	int (*drop)(void *object);
 } rows[] = {
-	{ COUNT(n_pd), MAX(max_pd), make_pd, drop_pd },
-	{ COUNT(n_mr), MAX(max_mr), make_mr, drop_mr },
-	{ COUNT(n_mr), MAX(max_mr), make_null_mr, drop_mr },
-	{ COUNT(n_mw), MAX(max_mw), make_mw, drop_mw },
-	{ COUNT(n_ah), MAX(max_ah), make_ah, drop_ah },
-	{ COUNT(n_cq), MAX(max_cq), make_cq, drop_cq },
-	{ COUNT(n_qp), MAX(max_qp), make_qp, drop_qp },
-	{ COUNT(n_srq), MAX(max_srq), make_srq, drop_srq },
+	{ CTX_PD, MAX(max_pd), make_pd, drop_pd },
+	{ CTX_MR, MAX(max_mr), make_mr, drop_mr },
+	{ CTX_MR, MAX(max_mr), make_null_mr, drop_mr },
+	{ CTX_MW, MAX(max_mw), make_mw, drop_mw },
+	{ CTX_AH, MAX(max_ah), make_ah, drop_ah },
+	{ CTX_CQ, MAX(max_cq), make_cq, drop_cq },
+	{ CTX_QP, MAX(max_qp), make_qp, drop_qp },
+	{ CTX_SRQ, MAX(max_srq), make_srq, drop_srq },
 };
 
 static void every_limit_holds(void **state)
@@ -106,7 +105,7 @@ static void every_limit_holds(void **state)
 
 	assert_int_equal(ibv_query_device(ctx, &dev), 0);
 	for (size_t i = 0; i < sizeof(rows) / sizeof(rows[0]); i++) {
-		unsigned int *count = (void *)((char *)to_vrb_context(ctx) + rows[i].count);
+		unsigned int *count = &to_vrb_context(ctx)->n[rows[i].kind];
 		int max = *(int *)(void *)((char *)&dev + rows[i].max);
 		unsigned int before = *count;
 		void *last;

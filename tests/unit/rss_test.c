@@ -126,7 +126,7 @@ static void invalid_attributes_are_refused(void **state)
 	assert_int_equal(make_table(0), EINVAL);
 	list[0] = &wq[0].ibv;
 	assert_ptr_equal(table, first);
-	assert_int_equal(ctx->n_rwq_table, 1);
+	assert_int_equal(ctx->n[CTX_RWQ_TABLE], 1);
 }
 
 int main(void)

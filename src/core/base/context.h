@@ -28,6 +28,25 @@ struct vrb_device;
  */
 typedef void (*vrb_fill_ops_fn)(struct verbs_context *vctx);
 
+/* The kinds of objects of which a context keeps a count. */
+enum context_object {
+	CTX_PD,
+	CTX_TD,
+	CTX_MR,
+	CTX_MW,
+	CTX_AH,
+	CTX_CQ,
+	CTX_QP,
+	CTX_SRQ,
+	CTX_XRCD,
+	CTX_CHANNEL,
+	CTX_CNTR,
+	CTX_FLOW,
+	CTX_FLOW_COUNT,
+	CTX_RWQ_TABLE,
+	CTX_OBJECTS
+};
+
 struct vrb_context {
 	struct list node; /* vrb.contexts */
 	struct vrb_device *dev;
@@ -38,16 +57,14 @@ struct vrb_context {
 	struct vrb_context *origin;	/* successor: the context that the program holds */
 	dev_t cmd_dev; /* identity of the file behind cmd_fd, shared by imported contexts */
 	ino_t cmd_ino;
-	pthread_mutex_t
-		lock; /* object counts below, lists of PDs and DMs, address handle pool */
-	unsigned int n_pd, n_td, n_mr, n_mw, n_ah, n_cq, n_qp, n_srq, n_xrcd, n_channel, n_cntr;
-	unsigned int n_flow, n_flow_count, n_rwq_table;
+	pthread_mutex_t lock;	/* n, lists of PDs and DMs, address handle pool */
+	unsigned int n[CTX_OBJECTS];
 	struct list pds;   /* struct vrb_pd.node */
 	struct list cqs;		/* struct vrb_cq.node */
 	struct list dms;   /* struct vrb_dm.node */
 	uint64_t dm_bytes; /* allocated device memory */
-	struct list
-		free_ahs; /* struct vrb_ah.node; reused oldest first, only as address handles */
+	/* struct vrb_ah.node; reused oldest first, only as address handles */
+	struct list free_ahs;
 	struct list ah_slabs;
 	struct vrb_event_queue events; /* behind ibv.async_fd */
 	struct verbs_context vctx;     /* last: ibv_context is its last member */
@@ -85,10 +102,13 @@ int vrb_context_enter(struct ibv_context **c);
 extern int (*vrb_context_enter_successor)(struct ibv_context **c);
 
 /*
- * Count an object of the context; `counter` is one of the n_* members. vrb_context_take() returns
- * ENOMEM at the limit. Both take ctx->lock.
+ * Count an object of the context. vrb_context_take() returns ENOMEM at the limit. Both take
+ * ctx->lock.
  */
-int vrb_context_take(struct vrb_context *ctx, unsigned int *counter, int limit);
-void vrb_context_give(struct vrb_context *ctx, unsigned int *counter);
+int vrb_context_take(struct vrb_context *ctx, enum context_object kind, int limit);
+void vrb_context_give(struct vrb_context *ctx, enum context_object kind);
+
+/* Returns how many objects the context has, device memory included. Must hold ctx->lock. */
+unsigned int vrb_context_objects(struct vrb_context *ctx);
 
 #endif

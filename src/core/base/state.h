@@ -54,8 +54,8 @@ struct vrb_process {
 	pthread_mutex_t life;
 	pthread_mutex_t lock;
 	unsigned int users; /* open contexts; under vrb.life */
-	unsigned int
-		generation;   /* incremented in a forked child; contexts of others are dead */
+	/* incremented in a forked child; contexts of other generations are dead */
+	unsigned int generation;
 	int monitor;          /* netdev_monitor_open(); -1: interface changes are not monitored */
 	struct list contexts; /* struct vrb_context.node */
 

@@ -352,7 +352,7 @@ static int create(struct vrb_context *ctx, struct ibv_qp_init_attr_ex *attr,
 
 	if (ret)
 		return ret;
-	ret = vrb_context_take(ctx, &ctx->n_qp, vrb_device_limits.orig_attr.max_qp);
+	ret = vrb_context_take(ctx, CTX_QP, vrb_device_limits.orig_attr.max_qp);
 	if (ret)
 		return ret;
 	if (is_raw(attr->qp_type))
@@ -383,7 +383,7 @@ put_raw:
 	if (is_raw(attr->qp_type))
 		vrb_raw_put(ctx->dev);
 give_count:
-	vrb_context_give(ctx, &ctx->n_qp);
+	vrb_context_give(ctx, CTX_QP);
 	return ret;
 }
 
@@ -481,7 +481,7 @@ void vrb_qp_teardown(struct vrb_qp *qp)
 		vrb_raw_put(ctx->dev);
 	vrb_qp_free(qp);
 	if (!imported)
-		vrb_context_give(ctx, &ctx->n_qp);
+		vrb_context_give(ctx, CTX_QP);
 }
 
 /* The multicast groups that the QP is attached to, and the flows that name it. */

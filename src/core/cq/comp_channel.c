@@ -29,7 +29,7 @@ int vrb_channel_create(struct vrb_context *ctx, struct vrb_channel **channel)
 	ch->ctx = ctx;
 	ch->ibv.context = &ctx->vctx.context;
 	ch->ibv.fd = ch->queue.fd;
-	vrb_context_take(ctx, &ctx->n_channel, INT32_MAX);
+	vrb_context_take(ctx, CTX_CHANNEL, INT32_MAX);
 	vrb_live_add(&ch->live, ch, ch->ibv.context, 0);
 	*channel = ch;
 	return 0;
@@ -46,7 +46,7 @@ int vrb_channel_destroy(struct vrb_channel *channel)
 	if (users)
 		return vrb_in_use("ibv_destroy_comp_channel", (uint32_t)users, "CQs");
 	vrb_live_del(&channel->live);
-	vrb_context_give(ctx, &ctx->n_channel);
+	vrb_context_give(ctx, CTX_CHANNEL);
 	vrb_event_queue_destroy(&channel->queue);
 	free(channel);
 	return 0;

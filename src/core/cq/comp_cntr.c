@@ -50,12 +50,12 @@ int vrb_cntr_create(struct vrb_context *ctx, const struct ibv_comp_cntr_init_att
 		return EOPNOTSUPP;
 	if (attr->type != IBV_COMP_CNTR_TYPE_WRS && attr->type != IBV_COMP_CNTR_TYPE_BYTES)
 		return EINVAL;
-	err = vrb_context_take(ctx, &ctx->n_cntr, MAX_COUNTERS);
+	err = vrb_context_take(ctx, CTX_CNTR, MAX_COUNTERS);
 	if (err)
 		return err;
 	c = calloc(1, sizeof(*c));
 	if (!c) {
-		vrb_context_give(ctx, &ctx->n_cntr);
+		vrb_context_give(ctx, CTX_CNTR);
 		return ENOMEM;
 	}
 	c->ctx = ctx;
@@ -71,7 +71,7 @@ int vrb_cntr_destroy(struct vrb_cntr *c)
 
 	if (users)
 		return vrb_in_use("ibv_destroy_comp_cntr", users, "operations of QPs");
-	vrb_context_give(c->ctx, &c->ctx->n_cntr);
+	vrb_context_give(c->ctx, CTX_CNTR);
 	free(c);
 	return 0;
 }

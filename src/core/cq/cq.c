@@ -104,7 +104,7 @@ static void drop_references(struct vrb_cq *cq)
 		vrb_channel_detach(cq->channel);
 	if (cq->parent)
 		vrb_pd_put(cq->parent);
-	vrb_context_give(cq->ctx, &cq->ctx->n_cq);
+	vrb_context_give(cq->ctx, CTX_CQ);
 }
 
 /* Numbers the CQ and adds it to the context's list, for introspection. */
@@ -150,7 +150,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 
 	if (ret)
 		return ret;
-	ret = vrb_context_take(ctx, &ctx->n_cq, vrb_device_limits.orig_attr.max_cq);
+	ret = vrb_context_take(ctx, CTX_CQ, vrb_device_limits.orig_attr.max_cq);
 	if (ret)
 		return ret;
 	cq = calloc(1, sizeof(*cq));
@@ -180,7 +180,7 @@ free_cq:
 	ring_free(cq->parent, cq->ring, cq->custom);
 	free(cq);
 give_count:
-	vrb_context_give(ctx, &ctx->n_cq);
+	vrb_context_give(ctx, CTX_CQ);
 	return ENOMEM;
 }
 

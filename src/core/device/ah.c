@@ -75,12 +75,12 @@ int vrb_ah_create(struct vrb_pd *pd, const struct ibv_ah_attr *attr, struct vrb_
 		log_info(LOG_CORE, "ibv_create_ah: %s", why);
 		return err;
 	}
-	err = vrb_context_take(ctx, &ctx->n_ah, vrb_device_limits.orig_attr.max_ah);
+	err = vrb_context_take(ctx, CTX_AH, vrb_device_limits.orig_attr.max_ah);
 	if (err)
 		return err;
 	ah = pool_take(ctx);
 	if (!ah) {
-		vrb_context_give(ctx, &ctx->n_ah);
+		vrb_context_give(ctx, CTX_AH);
 		return ENOMEM;
 	}
 	ah->ibv = (struct ibv_ah){ .context = pd->ibv.context, .pd = &pd->ibv };
@@ -103,7 +103,7 @@ int vrb_ah_destroy(struct vrb_ah *ah)
 	pthread_mutex_lock(&ctx->lock);
 	list_add_tail(&ctx->free_ahs, &ah->node);
 	pthread_mutex_unlock(&ctx->lock);
-	vrb_context_give(ctx, &ctx->n_ah);
+	vrb_context_give(ctx, CTX_AH);
 	return 0;
 }
 

@@ -167,15 +167,15 @@ static void view_context(struct vrb_context *ctx, struct views *out)
 	if (!v)
 		return;
 	snprintf(v->device, sizeof(v->device), "%s", ctx->dev->ibv.name);
-	v->pd = ctx->n_pd;
-	v->mr = ctx->n_mr;
-	v->mw = ctx->n_mw;
-	v->ah = ctx->n_ah;
-	v->cq = ctx->n_cq;
-	v->qp = ctx->n_qp;
-	v->srq = ctx->n_srq;
-	v->xrcd = ctx->n_xrcd;
-	v->channel = ctx->n_channel;
+	v->pd = ctx->n[CTX_PD];
+	v->mr = ctx->n[CTX_MR];
+	v->mw = ctx->n[CTX_MW];
+	v->ah = ctx->n[CTX_AH];
+	v->cq = ctx->n[CTX_CQ];
+	v->qp = ctx->n[CTX_QP];
+	v->srq = ctx->n[CTX_SRQ];
+	v->xrcd = ctx->n[CTX_XRCD];
+	v->channel = ctx->n[CTX_CHANNEL];
 }
 
 static void view_contexts(struct views *contexts, struct views *cqs)

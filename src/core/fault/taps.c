@@ -264,8 +264,7 @@ static void tell_open_objects(void)
 		struct vrb_context *c = list_entry(pos, struct vrb_context, node);
 
 		pthread_mutex_lock(&c->lock);
-		n += 1 + c->n_pd + c->n_mr + c->n_mw + c->n_ah + c->n_cq + c->n_qp + c->n_srq +
-		     c->n_xrcd + c->n_channel;
+		n += 1 + vrb_context_objects(c);
 		pthread_mutex_unlock(&c->lock);
 	}
 	pthread_mutex_unlock(&vrb.lock);

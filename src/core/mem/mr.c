@@ -152,7 +152,7 @@ static void drop_holds(const struct mr_holds *h)
 static int create(struct vrb_pd *pd, const struct region *r, struct vrb_mr **out)
 {
 	struct vrb_context *ctx = to_vrb_context(pd->ibv.context);
-	int err = vrb_context_take(ctx, &ctx->n_mr, vrb_device_limits.orig_attr.max_mr);
+	int err = vrb_context_take(ctx, CTX_MR, vrb_device_limits.orig_attr.max_mr);
 	struct mr_entry *e;
 	struct vrb_mr *mr;
 
@@ -162,7 +162,7 @@ static int create(struct vrb_pd *pd, const struct region *r, struct vrb_mr **out
 	e = mr ? mr_entry_alloc(&mr->index) : NULL;
 	if (!e) {
 		free(mr);
-		vrb_context_give(ctx, &ctx->n_mr);
+		vrb_context_give(ctx, CTX_MR);
 		return ENOMEM;
 	}
 	vrb_guard_install();
@@ -303,7 +303,7 @@ static void free_mr(struct vrb_mr *mr)
 	vrb_live_del(&mr->live);
 	if (mr->imported)
 		vrb_pd_release(to_vrb_pd(mr->ibv.pd));
-	vrb_context_give(ctx, &ctx->n_mr);
+	vrb_context_give(ctx, CTX_MR);
 	free(mr);
 }
 
@@ -414,12 +414,12 @@ int vrb_mr_import(struct vrb_pd *pd, uint32_t handle, struct vrb_mr **out)
 		return ENOENT;
 	if (e->kind == MR_WINDOW || e->pdn != pd->pdn)
 		goto put;
-	err = vrb_context_take(ctx, &ctx->n_mr, vrb_device_limits.orig_attr.max_mr);
+	err = vrb_context_take(ctx, CTX_MR, vrb_device_limits.orig_attr.max_mr);
 	if (err)
 		goto put;
 	mr = calloc(1, sizeof(*mr));
 	if (!mr) {
-		vrb_context_give(ctx, &ctx->n_mr);
+		vrb_context_give(ctx, CTX_MR);
 		err = ENOMEM;
 		goto put;
 	}

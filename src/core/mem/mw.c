@@ -40,14 +40,14 @@ int vrb_mw_alloc(struct vrb_pd *pd, enum ibv_mw_type type, struct vrb_mw **out)
 
 	if (type != IBV_MW_TYPE_1 && type != IBV_MW_TYPE_2)
 		return EINVAL;
-	err = vrb_context_take(ctx, &ctx->n_mw, vrb_device_limits.orig_attr.max_mw);
+	err = vrb_context_take(ctx, CTX_MW, vrb_device_limits.orig_attr.max_mw);
 	if (err)
 		return err;
 	mw = calloc(1, sizeof(*mw));
 	e = mw ? mr_entry_alloc(&mw->index) : NULL;
 	if (!e) {
 		free(mw);
-		vrb_context_give(ctx, &ctx->n_mw);
+		vrb_context_give(ctx, CTX_MW);
 		return ENOMEM;
 	}
 	mr_table_lock();
@@ -96,7 +96,7 @@ int vrb_mw_dealloc(struct vrb_mw *mw, const struct vrb_mr_waits *waits)
 	mr_entry_free(mw->index);
 	vrb_live_del(&mw->live);
 	vrb_pd_put(to_vrb_pd(mw->ibv.pd));
-	vrb_context_give(ctx, &ctx->n_mw);
+	vrb_context_give(ctx, CTX_MW);
 	free(mw);
 	return 0;
 }

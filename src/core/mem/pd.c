@@ -104,7 +104,7 @@ static int inherit(struct vrb_pd *pd)
 		if (pd->parent)
 			vrb_pd_get(pd->parent);
 		list_add_tail(&ctx->pds, &pd->node);
-		ctx->n_pd++;
+		ctx->n[CTX_PD]++;
 		vrb_live_del(&pd->live);
 		vrb_live_add(&pd->live, pd, c, pd->ibv.handle);
 	}
@@ -151,14 +151,14 @@ static void handle_close(struct vrb_pd *pd)
 	pthread_mutex_lock(&ctx->lock);
 	list_del(&pd->node);
 	pthread_mutex_unlock(&ctx->lock);
-	vrb_context_give(ctx, &ctx->n_pd);
+	vrb_context_give(ctx, CTX_PD);
 	vrb_pd_release(pd);
 }
 
 static int handle_create(struct vrb_context *ctx, uint32_t pdn, struct vrb_pd **pd)
 {
 	struct pd_state *state;
-	int err = vrb_context_take(ctx, &ctx->n_pd, vrb_device_limits.orig_attr.max_pd);
+	int err = vrb_context_take(ctx, CTX_PD, vrb_device_limits.orig_attr.max_pd);
 
 	if (err)
 		return err;
@@ -170,7 +170,7 @@ static int handle_create(struct vrb_context *ctx, uint32_t pdn, struct vrb_pd **
 		return 0;
 	state_put(state);
 give:
-	vrb_context_give(ctx, &ctx->n_pd);
+	vrb_context_give(ctx, CTX_PD);
 	return ENOMEM;
 }
 
@@ -286,14 +286,14 @@ int vrb_pd_import(struct vrb_context *ctx, uint32_t handle, struct vrb_pd **pd)
 
 	if (!state)
 		return ENOENT;
-	err = vrb_context_take(ctx, &ctx->n_pd, vrb_device_limits.orig_attr.max_pd);
+	err = vrb_context_take(ctx, CTX_PD, vrb_device_limits.orig_attr.max_pd);
 	if (err)
 		goto put;
 	*pd = handle_new(ctx, handle, state);
 	if (*pd)
 		return 0;
 	err = ENOMEM;
-	vrb_context_give(ctx, &ctx->n_pd);
+	vrb_context_give(ctx, CTX_PD);
 put:
 	state_put(state);
 	return err;
@@ -347,7 +347,7 @@ int vrb_td_alloc(struct vrb_context *ctx, struct vrb_td **td)
 	if (!*td)
 		return ENOMEM;
 	(*td)->ibv.context = &ctx->vctx.context;
-	vrb_context_take(ctx, &ctx->n_td, INT32_MAX);
+	vrb_context_take(ctx, CTX_TD, INT32_MAX);
 	return 0;
 }
 
@@ -359,7 +359,7 @@ int vrb_td_dealloc(struct vrb_td *td)
 
 	if (users)
 		return vrb_in_use("ibv_dealloc_td", users, "parent domains");
-	vrb_context_give(ctx, &ctx->n_td);
+	vrb_context_give(ctx, CTX_TD);
 	free(td);
 	return 0;
 }

@@ -231,14 +231,6 @@ void vrb_context_after_fork(void)
 	pthread_mutex_init(&successors, NULL);
 }
 
-/* Must hold ctx->lock. */
-static bool has_objects(const struct vrb_context *ctx)
-{
-	return ctx->n_pd || ctx->n_td || ctx->n_mr || ctx->n_mw || ctx->n_ah || ctx->n_cq ||
-	       ctx->n_qp || ctx->n_srq || ctx->n_xrcd || ctx->n_channel || ctx->n_cntr ||
-	       ctx->n_flow_count || ctx->n_rwq_table || !list_empty(&ctx->dms);
-}
-
 /*
  * Objects left open point to the context, so it stays in memory as a dead one: calls return ENODEV,
  * and its events are lost.
@@ -264,7 +256,7 @@ static void close_live(struct vrb_context *ctx)
 	list_del(&ctx->node);
 	pthread_mutex_unlock(&vrb.lock);
 	pthread_mutex_lock(&ctx->lock);
-	orphans = has_objects(ctx);
+	orphans = vrb_context_objects(ctx);
 	pthread_mutex_unlock(&ctx->lock);
 	if (orphans)
 		orphan(ctx);

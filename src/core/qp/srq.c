@@ -136,7 +136,7 @@ int vrb_srq_create(struct vrb_context *ctx, struct ibv_srq_init_attr_ex *attr, s
 
 	if (ret)
 		return ret;
-	ret = vrb_context_take(ctx, &ctx->n_srq, vrb_device_limits.orig_attr.max_srq);
+	ret = vrb_context_take(ctx, CTX_SRQ, vrb_device_limits.orig_attr.max_srq);
 	if (ret)
 		return ret;
 	ret = ENOMEM;
@@ -169,7 +169,7 @@ free_ring:
 free_srq:
 	free(srq);
 give_count:
-	vrb_context_give(ctx, &ctx->n_srq);
+	vrb_context_give(ctx, CTX_SRQ);
 	return ret;
 }
 
@@ -205,7 +205,7 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 	}
 	ring_free(srq->pd, &srq->ring, srq->custom);
 	vrb_pd_put(srq->pd);
-	vrb_context_give(srq->ctx, &srq->ctx->n_srq);
+	vrb_context_give(srq->ctx, CTX_SRQ);
 	pthread_mutex_destroy(&srq->ibv.mutex);
 	pthread_cond_destroy(&srq->ibv.cond);
 	lock_destroy(&srq->lock);

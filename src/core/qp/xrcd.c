@@ -173,7 +173,7 @@ int vrb_xrcd_open(struct vrb_context *ctx, int fd, int oflags, struct vrb_xrcd *
 	}
 	x->ctx = ctx;
 	x->ibv.context = &ctx->vctx.context;
-	vrb_context_take(ctx, &ctx->n_xrcd, INT32_MAX);
+	vrb_context_take(ctx, CTX_XRCD, INT32_MAX);
 	*out = x;
 	return 0;
 }
@@ -200,7 +200,7 @@ int vrb_xrcd_close(struct vrb_xrcd *x)
 	if (users)
 		return vrb_in_use("ibv_close_xrcd", users, "XRC QPs, SRQs");
 	put_domain(x->domain);
-	vrb_context_give(x->ctx, &x->ctx->n_xrcd);
+	vrb_context_give(x->ctx, CTX_XRCD);
 	free(x);
 	return 0;
 }

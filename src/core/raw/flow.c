@@ -295,7 +295,7 @@ int vrb_flow_create(struct vrb_qp *qp, const struct ibv_flow_attr *attr, struct 
 	int err = check_qp(qp);
 
 	if (!err)
-		err = vrb_context_take(ctx, &ctx->n_flow, MAX_FLOWS);
+		err = vrb_context_take(ctx, CTX_FLOW, MAX_FLOWS);
 	if (err)
 		return err;
 	err = ENOMEM;
@@ -310,7 +310,7 @@ int vrb_flow_create(struct vrb_qp *qp, const struct ibv_flow_attr *attr, struct 
 free_flow:
 	free(flow);
 give_count:
-	vrb_context_give(ctx, &ctx->n_flow);
+	vrb_context_give(ctx, CTX_FLOW);
 	return err;
 }
 
@@ -325,7 +325,7 @@ void vrb_flow_destroy(struct vrb_flow *flow)
 	(void)apply(ctx->dev);
 	lock_release(&vrb.poll_lock);
 	let_go(flow);
-	vrb_context_give(ctx, &ctx->n_flow);
+	vrb_context_give(ctx, CTX_FLOW);
 	free(flow);
 }
 

@@ -25,12 +25,12 @@ int vrb_flow_count_create(struct vrb_context *ctx, const struct ibv_counters_ini
 
 	if (attr->comp_mask)
 		return EOPNOTSUPP;
-	err = vrb_context_take(ctx, &ctx->n_flow_count, MAX_COUNTERS);
+	err = vrb_context_take(ctx, CTX_FLOW_COUNT, MAX_COUNTERS);
 	if (err)
 		return err;
 	c = calloc(1, sizeof(*c));
 	if (!c) {
-		vrb_context_give(ctx, &ctx->n_flow_count);
+		vrb_context_give(ctx, CTX_FLOW_COUNT);
 		return ENOMEM;
 	}
 	c->ctx = ctx;
@@ -49,7 +49,7 @@ int vrb_flow_count_destroy(struct vrb_flow_count *c)
 	pthread_mutex_unlock(&ctx->lock);
 	if (flows)
 		return vrb_in_use("ibv_destroy_counters", flows, "flows");
-	vrb_context_give(ctx, &ctx->n_flow_count);
+	vrb_context_give(ctx, CTX_FLOW_COUNT);
 	free(c->points);
 	free(c);
 	return 0;

@@ -32,12 +32,12 @@ int vrb_rwq_table_create(struct vrb_context *ctx, const struct ibv_rwq_ind_table
 	int err = check_table(ctx, attr);
 
 	if (!err)
-		err = vrb_context_take(ctx, &ctx->n_rwq_table, VRB_MAX_RWQ_TABLES);
+		err = vrb_context_take(ctx, CTX_RWQ_TABLE, VRB_MAX_RWQ_TABLES);
 	if (err)
 		return err;
 	t = calloc(1, sizeof(*t) + n * sizeof(t->wq[0]));
 	if (!t) {
-		vrb_context_give(ctx, &ctx->n_rwq_table);
+		vrb_context_give(ctx, CTX_RWQ_TABLE);
 		return ENOMEM;
 	}
 	t->ctx = ctx;
@@ -60,7 +60,7 @@ int vrb_rwq_table_destroy(struct vrb_rwq_table *t)
 		return vrb_in_use("ibv_destroy_rwq_ind_table", users, "QPs");
 	for (uint32_t i = 0; i <= t->mask; i++)
 		fetch_sub_release(&t->wq[i]->users, 1);
-	vrb_context_give(t->ctx, &t->ctx->n_rwq_table);
+	vrb_context_give(t->ctx, CTX_RWQ_TABLE);
 	free(t);
 	return 0;
 }

@@ -117,7 +117,7 @@ static void close_creators(struct vrb_qp *qp)
 	if (vrb_xrcd_close_qp(qp, qp))
 		destroy(qp);
 	else
-		vrb_context_give(ctx, &ctx->n_qp);
+		vrb_context_give(ctx, CTX_QP);
 }
 
 int vrb_qp_close(struct vrb_qp *qp)
