@@ -15,7 +15,8 @@
  *   Errors      EINVAL: an invalid argument.  ENOMEM: out of memory, or a limit of the device is
  *               reached.  EOPNOTSUPP: a call or an option that this device does not have.  ENODEV:
  *               the object's context was closed, or the object is that of the parent process.
- *               Only other codes are listed per call.
+ *               ENOENT: not, or no longer, an object of the kind that the call takes (calls of the
+ *               data path do not check).  Only other codes are listed per call.
  *   Ownership   Every object belongs to the caller until it is destroyed.  An object that another
  *               one still uses is not destroyed: EBUSY.  Attribute structures are read or filled
  *               during the call only.

@@ -11,12 +11,7 @@
 #define FOLDER "/etc/rdma/rsocket"
 
 enum {
-	LEAST_QUEUE = 16,
-	MOST_QUEUE = 0xfffe,
-	LEAST_MEMORY = 4096,
-	MOST_MEMORY = 1 << 30,
 	MOST_INLINE = 4096,
-	MOST_IOMAP = 0x7f00, /* limit of the connection data */
 	DAY_S = 86400,
 };
 
@@ -52,11 +47,11 @@ static void configure(void)
 	} files[] = {
 		{ "polling_time", &config.polling_time, 0, 1000000 },
 		{ "inline_default", &config.inline_default, 0, MOST_INLINE },
-		{ "sqsize_default", &config.sqsize_default, LEAST_QUEUE, MOST_QUEUE },
-		{ "rqsize_default", &config.rqsize_default, LEAST_QUEUE, MOST_QUEUE },
-		{ "mem_default", &config.mem_default, LEAST_MEMORY, MOST_MEMORY },
-		{ "wmem_default", &config.wmem_default, LEAST_MEMORY, MOST_MEMORY },
-		{ "iomap_size", &config.iomap_size, 0, MOST_IOMAP },
+		{ "sqsize_default", &config.sqsize_default, RS_QUEUE_LEAST, RS_QUEUE_MOST },
+		{ "rqsize_default", &config.rqsize_default, RS_QUEUE_LEAST, RS_QUEUE_MOST },
+		{ "mem_default", &config.mem_default, RS_MEMORY_LEAST, RS_MEMORY_MOST },
+		{ "wmem_default", &config.wmem_default, RS_MEMORY_LEAST, RS_MEMORY_MOST },
+		{ "iomap_size", &config.iomap_size, 0, RS_IOMAP_MOST },
 	};
 	const char *folder = secure_getenv("VERBENA_RSOCKET_DIR");
 	char path[4096];

@@ -8,6 +8,15 @@
 
 #include <stdint.h>
 
+/* Bounds of the settings, whether from a file or by rsetsockopt(). */
+enum {
+	RS_QUEUE_LEAST = 16,
+	RS_QUEUE_MOST = 0xfffe,
+	RS_MEMORY_LEAST = 4096,	/* bytes */
+	RS_MEMORY_MOST = 1 << 30,
+	RS_IOMAP_MOST = 0x7f00,	/* what the connection data can tell */
+};
+
 struct rs_config {
 	uint32_t polling_time;     /* us that a call polls before it sleeps */
 	uint32_t inline_default;

@@ -10,16 +10,12 @@
 #include <sys/time.h>
 
 #include "rdmacm/rs.h"
+#include "rdmacm/rs_config.h"
 #include "rdmacm/rs_listen.h"
 #include "rdmacm/rs_service.h"
 #include "util/sockopt.h"
 
 enum {
-	LEAST_BUFFER = 4096,
-	MOST_BUFFER = 1 << 30,
-	LEAST_QUEUE = 16,
-	MOST_QUEUE = 0xfffe,
-	MOST_IOMAP = 0x7f00,
 	MOST_ROUTES = 64,
 	MTU_UNKNOWN = 2048,
 };
@@ -66,7 +62,7 @@ static int give_int(int v, void *value, socklen_t *len)
 /* Twice the requested size, as TCP does. */
 static uint32_t doubled(int v)
 {
-	return (uint32_t)min(max(v, LEAST_BUFFER / 2), MOST_BUFFER / 2) * 2;
+	return (uint32_t)min(max(v, RS_MEMORY_LEAST / 2), RS_MEMORY_MOST / 2) * 2;
 }
 
 /*
@@ -360,16 +356,16 @@ static int set_rdma(struct rsocket *rs, int name, const void *value, socklen_t l
 		return EINVAL;
 	switch (name) {
 	case RDMA_SQSIZE:
-		rs->opt.sq = (uint32_t)min(max(v, LEAST_QUEUE), MOST_QUEUE);
+		rs->opt.sq = (uint32_t)min(max(v, RS_QUEUE_LEAST), RS_QUEUE_MOST);
 		return 0;
 	case RDMA_RQSIZE:
-		rs->opt.rq = (uint32_t)min(max(v, LEAST_QUEUE), MOST_QUEUE);
+		rs->opt.rq = (uint32_t)min(max(v, RS_QUEUE_LEAST), RS_QUEUE_MOST);
 		return 0;
 	case RDMA_INLINE:
 		rs->opt.inline_max = (uint32_t)min(max(v, 0), 4096);
 		return 0;
 	case RDMA_IOMAPSIZE:
-		rs->opt.iomap = rs_unscale8(rs_scale8((uint32_t)min(max(v, 0), MOST_IOMAP)));
+		rs->opt.iomap = rs_unscale8(rs_scale8((uint32_t)min(max(v, 0), RS_IOMAP_MOST)));
 		return 0;
 	case RDMA_ROUTE:
 		return set_route(rs, value, len);

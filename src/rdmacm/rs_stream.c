@@ -12,13 +12,12 @@
 
 #include "rdmacm/qp1.h"
 #include "rdmacm/rs.h"
+#include "rdmacm/rs_config.h"
 #include "run/clock.h"
 #include "util/copy.h"
 #include "util/file_room.h"
 
 enum {
-	LEAST_QUEUE = 16,
-	MOST_QUEUE = 0xfffe,
 	BATCH = 16,     /* completions polled, and receives posted, at a time */
 	OUT_ALIGN = 64, /* bytes: see fill_out() */
 	PAGE = 4096,
@@ -116,10 +115,10 @@ static int make_queue(struct rsocket *rs)
 
 	if (ibv_query_device(rs->id->verbs, &attr))
 		return ENODEV;
-	most = min((uint32_t)attr.max_qp_wr, (uint32_t)MOST_QUEUE);
-	most = max(min(most, (uint32_t)attr.max_cqe / 2), (uint32_t)LEAST_QUEUE);
-	s->sq_size = max(min(rs->opt.sq, most), (uint32_t)LEAST_QUEUE);
-	s->rq_size = max(min(rs->opt.rq, most), (uint32_t)LEAST_QUEUE);
+	most = min((uint32_t)attr.max_qp_wr, (uint32_t)RS_QUEUE_MOST);
+	most = max(min(most, (uint32_t)attr.max_cqe / 2), (uint32_t)RS_QUEUE_LEAST);
+	s->sq_size = max(min(rs->opt.sq, most), (uint32_t)RS_QUEUE_LEAST);
+	s->rq_size = max(min(rs->opt.rq, most), (uint32_t)RS_QUEUE_LEAST);
 	s->events = ibv_create_comp_channel(rs->id->verbs);
 	if (!s->events || fcntl(s->events->fd, F_SETFL, O_NONBLOCK))
 		return errno;

@@ -16,7 +16,7 @@
 enum {
 	ROCE_QP0 = 0,			/* subnet management; not used on Ethernet */
 	ROCE_QP1 = 1,			/* general services (GSI): connection manager */
-	ROCE_QPN_MULTICAST = 0xffffff,
+	ROCE_QPN_MULTICAST = 0xffffff,	/* destination of multicast (IBTA vol 1, 10.5) */
 	ROCE_QPN_MASK = 0xffffff,
 	ROCE_PSN_MASK = 0xffffff,
 	ROCE_MSN_MASK = 0xffffff,

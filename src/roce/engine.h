@@ -43,8 +43,8 @@
  *	engine.c      the entry points below and dispatch by QP type
  *	pkt.c opcode.def icrc.c psn.h const.h
  *	              packets, their opcodes, ICRC and PSNs, the specification's numbers
- *	reorder.h delayed_ack.h
- *	              decisions of core: packets out of order, ACKs that wait
+ *	reorder.h delayed_ack.h coalesce.h
+ *	              decisions of core: packets out of order, ACKs and requests that wait
  *	check.c       the invariants of state.h, asserted
  */
 #ifndef VRB_ROCE_ENGINE_H
@@ -213,6 +213,13 @@ static inline uint32_t roce_unused_psn(const struct roce_qp *qp)
 static inline uint32_t roce_in_flight(const struct roce_qp *qp)
 {
 	return psn_distance(qp->comp.una, qp->req.psn);
+}
+
+/* The next request leaves at once: the send queue runs, and nothing is to be sent again first. */
+static inline bool roce_sends_in_order(const struct roce_qp *qp)
+{
+	return qp->req.psn == qp->req.high && qp->wq->state == IBV_QPS_RTS && !qp->req.halted &&
+	       qp->req.retx.next == qp->req.retx.end && qp->retry.rnr_deadline == VRB_NEVER;
 }
 
 /* The oldest PSN in flight; for a READ, its next response. It advances with each answer. */

@@ -48,9 +48,7 @@ static inline bool roce_runs_at_once(const struct roce_qp *qp)
 	const struct send_queue *sq = &qp->wq->sq;
 
 	return likely(sq->done == sq->head && sq->next == sq->head && qp->req.index == sq->head &&
-		      qp->req.psn == qp->req.high && qp->wq->state == IBV_QPS_RTS &&
-		      !qp->req.halted && qp->req.retx.next == qp->req.retx.end &&
-		      qp->retry.rnr_deadline == VRB_NEVER && !roce_has_ack(qp) && qp->wq->direct);
+		      roce_sends_in_order(qp) && !roce_has_ack(qp) && qp->wq->direct);
 }
 
 static inline void roce_ran_at_once(struct roce_qp *qp)

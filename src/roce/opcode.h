@@ -78,7 +78,6 @@ struct roce_hdr_set {
 };
 
 enum {
-	ROCE_BTH_LEN = 12,
 	ROCE_XRCETH_LEN = 4,
 	ROCE_DETH_LEN = 8,
 	ROCE_FETH_LEN = 4,

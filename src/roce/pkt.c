@@ -228,9 +228,19 @@ static uint8_t *put_extended(uint8_t *p, const struct roce_opcode_info *op,
 	return p;
 }
 
+uint8_t roce_opcode_of(const uint8_t *packet)
+{
+	return packet[0];
+}
+
 uint32_t roce_dest_qpn(const uint8_t *packet)
 {
 	return get_be24(packet + 5);
+}
+
+uint32_t roce_psn_of(const uint8_t *packet)
+{
+	return get_be24(packet + 9);
 }
 
 void roce_set_fecn(uint8_t *packet)

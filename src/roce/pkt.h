@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A RoCE packet in host order, the result of decoding and the input of encoding. No other code
- * accesses header bytes. "The packet" is everything after the UDP header: BTH, extended headers,
- * payload, pad, ICRC.
+ * accesses header bytes, but icrc.c and the socket filters of src/wire. "The packet" is everything
+ * after the UDP header: BTH, extended headers, payload, pad, ICRC.
  */
 #ifndef VRB_ROCE_PKT_H
 #define VRB_ROCE_PKT_H
@@ -16,10 +16,14 @@
 enum {
 	ROCE_MIN_MTU = 256,
 	ROCE_MAX_MTU = 4096,
-	/* BTH plus the longest legal header list; static-asserted in opcode.c */
-	ROCE_MAX_HDR = 12 + 4 + 8 + 28,
+	ROCE_BTH_LEN = 12,
+	/* of all extended headers of a packet: an upper bound, static-asserted in opcode.c */
+	ROCE_MAX_EXTENDED = 40,
+	ROCE_MAX_HDR = ROCE_BTH_LEN + ROCE_MAX_EXTENDED,
+	ROCE_MAX_PAD = 3,
 	ROCE_ICRC_LEN = 4,
-	ROCE_MAX_PACKET = ROCE_MAX_HDR + ROCE_MAX_MTU + 3 + ROCE_ICRC_LEN + 40,
+	/* size of a buffer for any packet */
+	ROCE_MAX_PACKET = ROCE_MAX_HDR + ROCE_MAX_MTU + ROCE_MAX_PAD + ROCE_ICRC_LEN + 40,
 };
 
 /* Base Transport Header, IBTA 9.2. */
@@ -139,11 +143,10 @@ static inline const uint8_t *roce_run_payload(const struct roce_pkt *run, uint32
 
 struct roce_pkt roce_run_packet(const struct roce_pkt *run, uint32_t i);
 
-/*
- * Returns the destination QP number of a packet that was built or decoded here, so its BTH is
- * complete.
- */
+/* Members of the BTH of a packet that is long enough to have one. */
+uint8_t roce_opcode_of(const uint8_t *packet);
 uint32_t roce_dest_qpn(const uint8_t *packet);
+uint32_t roce_psn_of(const uint8_t *packet);
 
 /* Sets FECN (Annex A17) in the BTH of such a packet. */
 void roce_set_fecn(uint8_t *packet);

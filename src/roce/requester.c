@@ -361,9 +361,7 @@ static inline bool may_go_on(const struct roce_qp *qp)
 {
 	const struct send_queue *sq = &qp->wq->sq;
 
-	return sq->next != sq->head && qp->req.index == sq->next && qp->req.psn == qp->req.high &&
-	       qp->wq->state == IBV_QPS_RTS && !qp->req.halted &&
-	       qp->req.retx.next == qp->req.retx.end && qp->retry.rnr_deadline == VRB_NEVER;
+	return sq->next != sq->head && qp->req.index == sq->next && roce_sends_in_order(qp);
 }
 
 /* Longer than a packet. If the receiver declines it, it is repeated as one that may_pull(). */

@@ -38,7 +38,7 @@
 /*
  * Unit: ns, the longest delay of an ACK while the program polls.  Measured against: bench/self
  * pong, 8-byte SENDs by UDP: the same from 1/4 to 4 x, since polls come before it.  Read by:
- * core/rx/demux.c, core/tx/tx_sched.c, roce/delayed_ack.h.
+ * core/tx/tx_sched.c, roce/coalesce.h, roce/delayed_ack.h.
  */
 #define TUNE_ACK_DELAY_MAX VRB_MSEC
 
@@ -56,33 +56,33 @@
 
 /*
  * Unit: requests that wait together, at most.  Measured against: bench wire: 24, 48 no gain, 64
- * slower (docs/EXPERIMENTS.md).  Read by: roce/delayed_ack.h.
+ * slower (docs/EXPERIMENTS.md).  Read by: roce/coalesce.h.
  */
 #define TUNE_COALESCE_MAX 32
 
 /*
  * Unit: bytes that wait, at most, if all requests are as long as the last.  Measured against:
  * ib_send_bw by UDP: 2 KiB, 1/2 sends 80 % more often, -19 %; 2 x as often, +8 %.  Read by:
- * core/tx/tx_sched.c, roce/delayed_ack.h.
+ * core/tx/tx_sched.c, roce/coalesce.h.
  */
 #define TUNE_COALESCE_BYTES (32 << 10)
 
 /*
  * Unit: posts that do not wait, after some waited for TUNE_ACK_DELAY_MAX because the program did
- * not poll.  Reason: 1 ms lost in 1,024 posts is 1 us for each.  Read by: roce/delayed_ack.h.
+ * not poll.  Reason: 1 ms lost in 1,024 posts is 1 us for each.  Read by: roce/coalesce.h.
  */
 #define LIMIT_COALESCE_REST 1024
 
 /*
  * Unit: packets in flight before requests wait.  Measured against: bench wire: streams coalesce
- * from the third packet (def3826).  Read by: roce/delayed_ack.h.
+ * from the third packet (def3826).  Read by: roce/coalesce.h.
  */
 #define TUNE_COALESCE_IN_FLIGHT 2
 
 /*
  * Unit: ratio of waiting requests to packets in flight: the peer starts with a few.  Measured
  * against: 8-byte SENDs by UDP: rate -18 % with 1, -16 % with 2; beyond 4 no gain.  Read by:
- * roce/delayed_ack.h.
+ * roce/coalesce.h.
  */
 #define TUNE_COALESCE_TIMES 4
 
@@ -102,7 +102,7 @@
 
 /*
  * Unit: posts within that gap, before packets wait.  Measured against: as above: 1, 16 send as
- * often.  Read by: roce/delayed_ack.h.
+ * often.  Read by: roce/coalesce.h.
  */
 #define TUNE_STREAM_POSTS 4
 
@@ -190,7 +190,7 @@
 /*
  * Unit: packets, and at most; the reordering buffer holds as many.  Measured against: sim at 10
  * Gbit/s, MTU 1024: 1/2 +1 %, but no window beyond the limit is left (TUNE_CC_BEYOND).  Read by:
- * roce/engine.c, roce/retry.c, roce/selective_retx.c.
+ * core/rx/reorder.c, core/xrc/delegation.c, roce/engine.c, roce/retry.c, roce/selective_retx.c.
  */
 #define TUNE_WINDOW_MAX 256
 

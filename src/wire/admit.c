@@ -6,16 +6,10 @@
 
 #include "util/be.h"
 #include "util/compiler.h"
+#include "wire/offsets.h"
 
-/* The packet begins with its UDP header here; BTH, DETH and MAD follow. */
 enum {
-	BTH_AT = 8,
-	DEST_QP_AT = BTH_AT + 4,	/* low 24 bits */
-	MAD_AT = BTH_AT + 12 + 8,
-	ATTRIBUTE_AT = MAD_AT + 16,
-	QP1 = 1,
-	REQ = 0x10,
-	SIDR_REQ = 0x17,
+	BTH_AT = 8,			/* the packet begins with its UDP header here */
 	BUCKET_SHIFT = 22,		/* of the hash */
 };
 
@@ -135,20 +129,20 @@ static size_t emit_verdict(struct program *p, const uint32_t keep[ADMIT_LEVELS])
 size_t admit_build(const struct admit_rule *r, struct sock_filter *prog)
 {
 	const struct sock_filter destination[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, DEST_QP_AT),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, BTH_AT + BTH_DEST_QP_AT),
 		BPF_STMT(BPF_ALU | BPF_AND | BPF_K, 0xffffff),
 	};
 	const struct sock_filter type[] = {
-		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, ATTRIBUTE_AT),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SIDR_REQ, 2, 0),
+		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, BTH_AT + MAD_ATTRIBUTE_AT),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MAD_SIDR_REQ, 2, 0),
 	};
 	struct program p = { .insn = prog };
 	size_t passes[2], pass;
 
 	emit(&p, destination, ARRAY_SIZE(destination));
-	passes[0] = emit_unless(&p, QP1);
+	passes[0] = emit_unless(&p, MAD_QPN);
 	emit(&p, type, ARRAY_SIZE(type));
-	passes[1] = emit_unless(&p, REQ);
+	passes[1] = emit_unless(&p, MAD_REQ);
 	emit_hash(&p, r->salt);
 	emit_look_up(&p, r->level);
 	pass = emit_verdict(&p, r->keep);

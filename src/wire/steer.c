@@ -6,19 +6,10 @@
 
 #include "util/be.h"
 #include "util/compiler.h"
+#include "wire/offsets.h"
 
 enum {
-	BTH_VERSION_AT = 1,
-	BTH_VERSION_MASK = 0x0f,
-	BTH_BLOCK_AT = 5,	/* high 16 bits of the destination QP number */
 	MANAGEMENT_BLOCK = 0,
-	MAD_AT = 20,		/* after BTH and DETH */
-	ATTRIBUTE_AT = MAD_AT + 16,
-	REQ = 0x10,
-	SIDR_REQ = 0x17,
-	MRA = 0x11,		/* first and last attribute of what answers a connection */
-	DREP = 0x16,
-	REMOTE_ID_AT = MAD_AT + 24 + 4,
 	PROBE_POSITION_AT = 8,
 	PROBE_MAGIC_AT = 12,
 	PROBE_NONCE_AT = 20,
@@ -150,8 +141,8 @@ static void emit_requests(struct program *p, int32_t listener)
 {
 	if (listener < 0)
 		return;
-	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, REQ, 1, 0));
-	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SIDR_REQ, 0, 1));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MAD_REQ, 1, 0));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MAD_SIDR_REQ, 0, 1));
 	emit_return(p, (uint32_t)listener);
 }
 
@@ -169,12 +160,12 @@ static void emit_management(struct program *p, const struct range *r, size_t n, 
 
 	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, MANAGEMENT_BLOCK, 1, 0));
 	others = emit_jump(p);
-	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, ATTRIBUTE_AT));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_H | BPF_ABS, MAD_ATTRIBUTE_AT));
 	emit_requests(p, listener);
-	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, MRA, 0, 1));
-	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, DREP, 0, 3));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, MAD_MRA, 0, 1));
+	emit(p, (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JGT | BPF_K, MAD_DREP, 0, 3));
 	emit_no_owner(p, sockets);
-	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, REMOTE_ID_AT));
+	emit(p, (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS, MAD_REMOTE_ID_AT));
 	emit(p, (struct sock_filter)BPF_STMT(BPF_ALU | BPF_RSH | BPF_K, NET_COMM_ID_SERIAL_BITS));
 	emit_search(p, r, n, sockets);
 	jump_here(p, others);

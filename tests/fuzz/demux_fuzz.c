@@ -119,7 +119,7 @@ static bool may_leave(const struct wire_pkt *p, const struct roce_pkt *pkt)
 	const struct net_addr *dst = &p->path.dst;
 
 	if (net_addr_equal(dst, &addresses[PEER]) || net_addr_equal(dst, &addresses[HOME]) ||
-	    pkt->bth.dest_qpn == VRB_GSI_QPN)
+	    pkt->bth.dest_qpn == ROCE_QP1)
 		return true;
 	for (int i = 0; i < ADDRESSES; i++)
 		if ((w.notified & 1u << i) && net_addr_equal(dst, &addresses[i]))
@@ -459,9 +459,9 @@ static uint32_t some_qpn(struct input *in, enum target t)
 	if (b < 0xd8)
 		return qps[t]->qp_num;
 	if (b < 0xe8)
-		return VRB_MCAST_QPN;
+		return ROCE_QPN_MULTICAST;
 	if (b < 0xf4)
-		return VRB_GSI_QPN;
+		return ROCE_QP1;
 	return b & 1 ? qps[t]->qp_num + 1 : word(in) & ROCE_QPN_MASK;
 }
 
@@ -517,7 +517,7 @@ static struct roce_pkt some_headers(struct input *in, enum target t)
 	pkt.atomic.swap_add = pkt.atomic.compare = 1;
 	pkt.aeth.syndrome = byte(in);
 	pkt.aeth.msn = byte(in);
-	pkt.deth.qkey = pkt.bth.dest_qpn == VRB_GSI_QPN ? ROCE_QKEY_GSI : QKEY + (byte(in) >= 0xf0);
+	pkt.deth.qkey = pkt.bth.dest_qpn == ROCE_QP1 ? ROCE_QKEY_GSI : QKEY + (byte(in) >= 0xf0);
 	pkt.deth.src_qpn = PEERS_QPN;
 	pkt.xrc_srqn = 0;
 	ibv_get_srq_num(srqs[byte(in) % 8 ? t == SHARED_XRC : byte(in) & 1], &pkt.xrc_srqn);
@@ -529,7 +529,7 @@ static uint32_t some_length(struct input *in, const struct roce_pkt *pkt)
 	uint32_t most = roce_opcode_info(pkt->bth.opcode)->max_payload;
 	uint8_t b = byte(in);
 
-	if (pkt->bth.dest_qpn == VRB_GSI_QPN)
+	if (pkt->bth.dest_qpn == ROCE_QP1)
 		return 256;
 	if (most < 256 && b < 0xf0)
 		return most;

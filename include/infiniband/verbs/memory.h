@@ -238,7 +238,8 @@ int ibv_rereg_mr(struct ibv_mr *mr, int flags, struct ibv_pd *pd, void *addr, si
 		 int access);
 
 /*
- * Deregisters a region, after waiting until accesses in progress have ended.  EBUSY: a window is
+ * Deregisters a region, after waiting until accesses in progress have ended.  Posted requests that
+ * name it first get time to complete, as by ibv_destroy_qp(); then they fail.  EBUSY: a window is
  * bound to it.  ibv_reg_mr(3)
  */
 int ibv_dereg_mr(struct ibv_mr *mr);

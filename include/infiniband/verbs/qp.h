@@ -98,7 +98,9 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *qp_init
 
 /*
  * Destroys a QP: removes its completions from its CQs, and waits until the program has acknowledged
- * its events.  EBUSY: it is attached to a multicast group.  ibv_create_qp(3)
+ * its events.  Requests in progress first get time to complete, until the peer has been silent for
+ * 0.2 s, 2 s in all; then they are lost.  EBUSY: it is attached to a multicast group, or has a flow
+ * rule.  ibv_create_qp(3)
  */
 int ibv_destroy_qp(struct ibv_qp *qp);
 

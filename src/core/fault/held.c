@@ -123,7 +123,7 @@ bool vrb_held_keep_mad(const struct net_path *path, const uint8_t *mad,
 
 	if (!h)
 		return false;
-	h->qpn = VRB_GSI_QPN;
+	h->qpn = ROCE_QP1;
 	h->direction = direction;
 	h->path = *path;
 	h->due = due;
@@ -233,7 +233,7 @@ static void put_back(const struct held *h)
 	uint64_t now = clock_now();
 	struct vrb_qp *qp;
 
-	if (h->qpn == VRB_GSI_QPN) {
+	if (h->qpn == ROCE_QP1) {
 		put_mad_back(h, now);
 		return;
 	}

@@ -17,19 +17,12 @@
 #include "core/fault/mads.h"
 #include "core/fault/plan.h"
 #include "core/qp/qp.h"
+#include "roce/pkt.h"
 #include "run/clock.h"
 #include "run/log.h"
-#include "util/be.h"
 #include "util/compiler.h"
 #include "util/tuning.h"
 #include "wq/message.h"
-
-enum {
-	BTH_OPCODE_AT = 0,
-	BTH_PSN_AT = 8,
-	BTH_LEN = 12,
-	PSN_MASK = 0xffffff,
-};
 
 /* The thread is in a verb, which settles what is pending when it returns. */
 static __thread bool in_verb;
@@ -131,9 +124,9 @@ static struct fault_packet describe(const struct tap_packet *p, enum fault_direc
 	if (p->pkt) {
 		f.opcode = p->pkt->bth.opcode;
 		f.psn = p->pkt->bth.psn;
-	} else if (p->data && p->len >= BTH_LEN) {
-		f.opcode = p->data[BTH_OPCODE_AT];
-		f.psn = get_be32(p->data + BTH_PSN_AT) & PSN_MASK;
+	} else if (p->data && p->len >= ROCE_BTH_LEN) {
+		f.opcode = roce_opcode_of(p->data);
+		f.psn = roce_psn_of(p->data);
 	} else if (p->message) {
 		f.opcode = ROCE_RC_SEND_ONLY;
 		f.psn = p->message->psn;

@@ -25,6 +25,7 @@
 #include "util/atomic.h"
 #include "util/be.h"
 #include "util/compiler.h"
+#include "wire/offsets.h"
 
 enum {
 	/* limits in MADs: with those of living processes, of dead ones, and from the wire */
@@ -43,6 +44,11 @@ enum {
 	UNCLAIMED = HOST_NO_SLOT - 1,
 	EVERYONE = HOST_NO_SLOT - 2,	/* one for every process with a CM */
 };
+
+/* The socket filters of the wire compare what the decoders read. */
+_Static_assert((int)MAD_AT == ROCE_BTH_LEN + ROCE_DETH_LEN && (int)MAD_QPN == ROCE_QP1, "MAD");
+_Static_assert((int)MAD_REQ == CM_REQ && (int)MAD_MRA == CM_MRA && (int)MAD_DREP == CM_DREP &&
+	       (int)MAD_SIDR_REQ == CM_SIDR_REQ, "CM attributes");
 
 #define KNOWN_FOR     VRB_SECOND
 /* first and last interval between attempts on a full inbox */
@@ -455,9 +461,9 @@ static void send_by_wire(const struct net_path *path, const uint8_t *mad)
 	const struct roce_pkt pkt = {
 		.bth = { .opcode = ROCE_UD_SEND_ONLY,
 			 .pkey = ROCE_PKEY_DEFAULT,
-			 .dest_qpn = VRB_GSI_QPN,
+			 .dest_qpn = ROCE_QP1,
 			 .psn = fetch_add_relaxed(&psn, 1) & 0xffffff },
-		.deth = { .qkey = ROCE_QKEY_GSI, .src_qpn = VRB_GSI_QPN },
+		.deth = { .qkey = ROCE_QKEY_GSI, .src_qpn = ROCE_QP1 },
 	};
 	struct vrb_tx_batch *b = vrb_tx_batch_own();
 	uint8_t *p;

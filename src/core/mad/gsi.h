@@ -26,8 +26,6 @@
 #include "cm/shown.h"
 #include "util/net.h"
 
-enum { VRB_GSI_QPN = 1 };
-
 struct roce_pkt;
 
 /* See verbs/mad.h. */

@@ -381,7 +381,7 @@ static bool try_main(uint64_t now)
 	return any;
 }
 
-static bool try_receiver(struct vrb_rx_queue *r, uint64_t now)
+static bool try_rx_queue(struct vrb_rx_queue *r, uint64_t now)
 {
 	unsigned int packets = 0;
 
@@ -397,7 +397,7 @@ static bool try_receiver(struct vrb_rx_queue *r, uint64_t now)
 }
 
 /* The rx queues of a CQ's QPs, in turn; usually there is only one. */
-static struct vrb_rx_queue *own_receiver(unsigned int shards, unsigned int turn)
+static struct vrb_rx_queue *own_rx_queue(unsigned int shards, unsigned int turn)
 {
 	unsigned int rest = shards >> 1;
 
@@ -418,11 +418,11 @@ static bool poll_in_turn(unsigned int shards, uint64_t now)
 {
 	static __thread unsigned int turn __attribute__((tls_model("initial-exec")));
 	unsigned int n = load_acquire(&vrb_extra_rx_queues);
-	struct vrb_rx_queue *own = own_receiver(shards, ++turn), *other;
+	struct vrb_rx_queue *own = own_rx_queue(shards, ++turn), *other;
 	bool others = turn % TUNE_POLL_OTHERS == 0, any = false;
 
 	if (own != vrb_main_rx_queue)
-		any = try_receiver(own, now);
+		any = try_rx_queue(own, now);
 	if (unlikely(timers_next(vrb.timers) <= now)) {
 		any |= try_main(now);
 		take_unserved(now, true);
@@ -432,7 +432,7 @@ static bool poll_in_turn(unsigned int shards, uint64_t now)
 	}
 	other = &vrb_rx_queues[1 + turn / TUNE_POLL_OTHERS % n];
 	if (others && other != own && is_unpolled(other, now))
-		any |= try_receiver(other, now);
+		any |= try_rx_queue(other, now);
 	return any;
 }
 

@@ -13,6 +13,7 @@
 #include "core/tx/tx_pending.h"
 #include "core/tx/tx_sched.h"
 #include "roce/opcode.h"
+#include "roce/pkt.h"
 #include "run/clock.h"
 #include "run/config.h"
 #include "run/log.h"
@@ -42,7 +43,7 @@ static void report_missteered(struct vrb_rx_queue *r, uint64_t now)
 
 static bool answers_us(const struct wire_pkt *p)
 {
-	return p->len && !roce_is_request(roce_opcode_info(p->data[0]));
+	return p->len && !roce_is_request(roce_opcode_info(roce_opcode_of(p->data)));
 }
 
 /* How many packets follow it in its message, as long as itself, that may be of its run? */
@@ -50,7 +51,7 @@ static unsigned int followers(const struct wire_pkt *p, const struct wire_pkt *e
 {
 	unsigned int n = 0;
 
-	if (!p->len || !roce_forms_runs(roce_opcode_info(p->data[0])))
+	if (!p->len || !roce_forms_runs(roce_opcode_info(roce_opcode_of(p->data))))
 		return 0;
 	while (p + n + 1 < end && p[n + 1].ip_id == p->ip_id + n + 1 && p[n + 1].len == p->len)
 		n++;

@@ -27,6 +27,7 @@
 #include "core/qp/tag_rndv.h"
 #include "core/qp/transport_state.h"
 #include "core/qp/wr_check.h"
+#include "roce/coalesce.h"
 #include "roce/delayed_ack.h"
 #include "roce/engine.h"
 #include "util/compiler.h"

@@ -32,7 +32,7 @@
 #include "util/tuning.h"
 #include "wire/wire.h"
 
-enum { MIN_PACKET = 12 + ROCE_ICRC_LEN };
+enum { MIN_PACKET = ROCE_BTH_LEN + ROCE_ICRC_LEN };
 
 /* For an RX queue's stats, which are written only under its lock. */
 static void count(uint64_t *counter, uint64_t n)
@@ -42,12 +42,12 @@ static void count(uint64_t *counter, uint64_t n)
 
 /*
  * A datagram must be addressed to the QP's own port or to a group. deliver_multicast() passes
- * multicast datagrams, whose destination QP is VRB_MCAST_QPN, only to attached QPs.
+ * multicast datagrams, whose destination QP is ROCE_QPN_MULTICAST, only to attached QPs.
  */
 static bool is_addressed(struct vrb_qp *qp, const struct roce_pkt *pkt)
 {
 	if (net_is_multicast(&pkt->path.dst))
-		return pkt->bth.dest_qpn == VRB_MCAST_QPN;
+		return pkt->bth.dest_qpn == ROCE_QPN_MULTICAST;
 	return vrb_port_find_gid(&qp->config.ctx->dev->port, &pkt->path.dst) >= 0;
 }
 
@@ -64,45 +64,6 @@ static bool path_matches(struct vrb_qp *qp, const struct roce_pkt *pkt)
 	return !net_addr_is_zero(&wq->alt_path.dst) &&
 	       net_addr_equal(&p->src, &wq->alt_path.dst) &&
 	       net_addr_equal(&p->dst, &wq->alt_path.src);
-}
-
-/*
- * Requests that waited for what has arrived leave in this round, also where the QP is listed
- * because of a delayed ACK: the program may never poll again. A fatal NAK, too: it is never
- * retransmitted, and the process may exit as soon as it sees the error.
- */
-static bool leaves_in_this_round(const struct vrb_qp *qp, enum tx_urgency due)
-{
-	return (due == TX_NOW && !qp->post.coalesces) || qp->wq.state == IBV_QPS_ERR;
-}
-
-void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue *r)
-{
-	const struct vrb_rx_queue *by = load_acquire(&qp->sched.rx_queue);
-
-	store_relaxed(&qp->sched.ack_sent, false);
-	if (due == TX_SOON) {
-		roce_delayed_ack_requested(&qp->post.delayed_ack, qp->now);
-		vrb_word_foretell(qp);
-	}
-	if (unlikely(by && by != r)) {
-		vrb_transmit(qp, qp->now);
-		return;
-	}
-	qp->sched.urgency = due;
-	qp->sched.expects_reply = roce_delayed_ack_expects_reply(&qp->post.delayed_ack);
-	qp->sched.takes_turns = qp->sched.expects_reply && !roce_in_flight(&qp->roce) &&
-				!roce_in_message(&qp->roce);
-	if (due == TX_SOON)
-		qp->sched.turn_ends = qp->sched.takes_turns ? qp->now + TUNE_ACK_DELAY_MAX : 0;
-	if (by && leaves_in_this_round(qp, due)) {
-		list_del(&qp->sched.node);
-		list_add_tail(&r->scheduled, &qp->sched.node);
-	}
-	if (due != TX_NOTHING && !by)
-		vrb_tx_enqueue(r, qp, &r->scheduled);
-	else if (due == TX_SOON)
-		vrb_delayed_ack_begin(qp, qp->now);
 }
 
 /* IBTA Annex A14: an XRC request is checked against the protection domain of the SRQ it names. */
@@ -317,16 +278,16 @@ static bool intact(const struct rx_packet *a, struct vrb_rx_queue *r)
  */
 static bool needs_main_queue(const struct roce_pkt *pkt, const struct vrb_qp *qp)
 {
-	return pkt->bth.dest_qpn == VRB_MCAST_QPN || pkt->bth.dest_qpn == VRB_GSI_QPN ||
+	return pkt->bth.dest_qpn == ROCE_QPN_MULTICAST || pkt->bth.dest_qpn == ROCE_QP1 ||
 	       (qp && qp->config.domain);
 }
 
 static void dispatch(struct vrb_qp *qp, const struct rx_decoded *raw, const struct rx_packet *a,
 		     struct vrb_rx_queue *r, uint64_t now)
 {
-	if (raw->pkt->bth.dest_qpn == VRB_MCAST_QPN) {
+	if (raw->pkt->bth.dest_qpn == ROCE_QPN_MULTICAST) {
 		deliver_multicast(raw, r, now);
-	} else if (raw->pkt->bth.dest_qpn == VRB_GSI_QPN) {
+	} else if (raw->pkt->bth.dest_qpn == ROCE_QP1) {
 		if (!tapped() || tap(NULL, raw, NULL))
 			vrb_gsi_input(raw->pkt, now);
 	} else if (qp) {
@@ -637,7 +598,7 @@ static void receive_packet(void *arg, const struct local_pkt *in)
 		count(&r->stats.malformed, 1);
 		return;
 	}
-	if (pkt.bth.dest_qpn == VRB_MCAST_QPN && in->path) {
+	if (pkt.bth.dest_qpn == ROCE_QPN_MULTICAST && in->path) {
 		pkt.path = *in->path;
 		complete_before(NULL, false, *now);
 		deliver_multicast(&raw, r, *now);

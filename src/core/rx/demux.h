@@ -50,12 +50,6 @@ struct rx_packet {
 unsigned int vrb_rx_packet(const struct rx_packet *a, struct vrb_rx_queue *r, uint64_t now);
 
 /*
- * Schedules the QP to transmit at the end of the round. Must hold the RX queue's lock and
- * qp->lock.
- */
-void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue *r);
-
-/*
  * Executes a packet that has passed the checks of its path and base/tap.h, in the process that is
  * to. Must hold the RX queue's lock and qp->lock.
  */

@@ -12,9 +12,6 @@
 
 struct vrb_qp;
 
-/* The destination QP number of a multicast datagram (IBTA vol 1, 10.5). */
-#define VRB_MCAST_QPN 0xffffffu
-
 /*
  * Attaching an attached QP has no effect. Returns 0, EINVAL (not a UD QP, not a multicast address,
  * or an address family that the port lacks), ENOMEM (also at a device limit), or the errno of

@@ -22,6 +22,8 @@ struct reorder_queue {
 	struct copy *slot[REORDER_PACKETS];	/* by PSN */
 };
 
+_Static_assert(REORDER_PACKETS >= TUNE_WINDOW_MAX, "what a window has in flight fits");
+
 static uint32_t reorder_bytes;	/* atomic: memory of all reorder queues of the process */
 
 static uint32_t size_of(const struct copy *c)

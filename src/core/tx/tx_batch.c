@@ -9,6 +9,7 @@
 #include "core/base/state.h"
 #include "core/base/tap.h"
 #include "core/qp/qp.h"
+#include "host/host.h"
 #include "roce/const.h"
 #include "roce/icrc.h"
 #include "roce/opcode.h"
@@ -17,12 +18,6 @@
 #include "util/compiler.h"
 #include "util/own_memory.h"
 #include "util/tuning.h"
-
-enum {
-	/* high 16 bits of the destination QP number, which select the receiving socket */
-	BTH_BLOCK_AT = 5,
-	BTH_BLOCK_LEN = 2,
-};
 
 _Static_assert(TX_BATCH_PACKETS <= 64, "a bit in vrb_tx_batch.flipped for each packet");
 
@@ -76,12 +71,14 @@ static void put_icrc(struct vrb_tx_batch *b, struct wire_pkt *p)
 	memcpy(p->data + len, &icrc, sizeof(icrc));
 }
 
+/* The block of the destination QP number selects the receiving socket. */
 static bool has_same_target(const struct vrb_tx_batch *b, const struct wire_pkt *last,
 			    const struct wire_pkt *p)
 {
 	return load_relaxed(&b->queue->wire->runs) &&
 	       !memcmp(&last->path, &p->path, sizeof(p->path)) &&
-	       !memcmp(last->data + BTH_BLOCK_AT, p->data + BTH_BLOCK_AT, BTH_BLOCK_LEN);
+	       roce_dest_qpn(last->data) >> HOST_BLOCK_BITS ==
+		       roce_dest_qpn(p->data) >> HOST_BLOCK_BITS;
 }
 
 /* Can p follow `last` in its run? A shorter packet can, as the final one. */
@@ -106,7 +103,7 @@ static void enter_run(struct vrb_tx_batch *b, struct wire_pkt *p)
 
 static bool is_ack(const struct wire_pkt *p)
 {
-	return roce_opcode_info(p->data[0])->kind == ROCE_KIND_ACK;
+	return roce_opcode_info(roce_opcode_of(p->data))->kind == ROCE_KIND_ACK;
 }
 
 /*

@@ -24,7 +24,7 @@ enum {
 	 * the peer processes one batch while we build the next: 64 KiB of payload in the longest
 	 * packets, so that a message of that size is one batch
 	 */
-	TX_BATCH_BYTES = 64 * 1024 / ROCE_MAX_MTU * (ROCE_MAX_MTU + 12 + ROCE_ICRC_LEN),
+	TX_BATCH_BYTES = 64 * 1024 / ROCE_MAX_MTU * (ROCE_MAX_MTU + ROCE_BTH_LEN + ROCE_ICRC_LEN),
 };
 
 struct vrb_qp;

@@ -4,6 +4,7 @@
 #include "core/base/rx_queues.h"
 #include "core/base/state.h"
 #include "core/local/peer_message.h"
+#include "core/local/peer_word.h"
 #include "core/qp/qp.h"
 #include "core/tx/transmit.h"
 #include "core/tx/tx_batch.h"
@@ -65,6 +66,45 @@ static void unlist(struct vrb_qp *qp)
 {
 	list_del(&qp->sched.node);
 	store_release(&qp->sched.rx_queue, NULL);
+}
+
+/*
+ * Requests that waited for what has arrived leave in this round, also where the QP is listed
+ * because of a delayed ACK: the program may never poll again. A fatal NAK, too: it is never
+ * retransmitted, and the process may exit as soon as it sees the error.
+ */
+static bool leaves_in_this_round(const struct vrb_qp *qp, enum tx_urgency due)
+{
+	return (due == TX_NOW && !qp->post.coalesces) || qp->wq.state == IBV_QPS_ERR;
+}
+
+void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue *r)
+{
+	const struct vrb_rx_queue *by = load_acquire(&qp->sched.rx_queue);
+
+	store_relaxed(&qp->sched.ack_sent, false);
+	if (due == TX_SOON) {
+		roce_delayed_ack_requested(&qp->post.delayed_ack, qp->now);
+		vrb_word_foretell(qp);
+	}
+	if (unlikely(by && by != r)) {
+		vrb_transmit(qp, qp->now);
+		return;
+	}
+	qp->sched.urgency = due;
+	qp->sched.expects_reply = roce_delayed_ack_expects_reply(&qp->post.delayed_ack);
+	qp->sched.takes_turns = qp->sched.expects_reply && !roce_in_flight(&qp->roce) &&
+				!roce_in_message(&qp->roce);
+	if (due == TX_SOON)
+		qp->sched.turn_ends = qp->sched.takes_turns ? qp->now + TUNE_ACK_DELAY_MAX : 0;
+	if (by && leaves_in_this_round(qp, due)) {
+		list_del(&qp->sched.node);
+		list_add_tail(&r->scheduled, &qp->sched.node);
+	}
+	if (due != TX_NOTHING && !by)
+		vrb_tx_enqueue(r, qp, &r->scheduled);
+	else if (due == TX_SOON)
+		vrb_delayed_ack_begin(qp, qp->now);
 }
 
 /* Only tries the RX queue's lock, which ranks above qp->lock. Must hold qp->lock. */

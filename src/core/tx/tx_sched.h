@@ -10,12 +10,19 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "core/qp/transport_state.h"
 #include "util/atomic.h"
 
 struct ibv_send_wr;
 struct list;
 struct vrb_qp;
 struct vrb_rx_queue;
+
+/*
+ * Schedules the QP to transmit at the end of the receive round. Must hold the RX queue's lock and
+ * qp->lock.
+ */
+void vrb_tx_schedule(struct vrb_qp *qp, enum tx_urgency due, struct vrb_rx_queue *r);
 
 /* Transmits the output of all QPs scheduled or delayed on the RX queue. Must hold its lock. */
 void vrb_tx_flush(struct vrb_rx_queue *r, uint64_t now);

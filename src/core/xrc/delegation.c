@@ -25,6 +25,7 @@
 #include "core/qp/qp_table.h"
 #include "core/rx/demux.h"
 #include "core/tx/transmit.h"
+#include "core/tx/tx_sched.h"
 #include "core/xrc/msg.h"
 #include "core/xrc/read_again.h"
 #include "host/host.h"
@@ -35,7 +36,7 @@
 #include "util/tuning.h"
 
 enum {
-	PARKED_MAX = 256,	/* as many packets as one of our requesters has under way */
+	PARKED_MAX = TUNE_WINDOW_MAX,	/* as many packets as one of our requesters has under way */
 };
 
 #define OWNER_VALID VRB_MSEC	/* how long the cached owner of an SRQ is valid */
