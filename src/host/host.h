@@ -14,9 +14,9 @@
  * of other processes are unknown to it, and it cannot share its UDP port. One warning gives the
  * reason. All calls below work in private mode, as if no other process existed.
  *
- * Thread-safe; the lock inside is a leaf (level 8 in core/base/state.h). Calls that read the shared
- * table make a few system calls; none waits for another process longer than an update of the table
- * takes.
+ * Thread-safe; the locks inside are leaves (level 8 in core/base/state.h). Calls that read the
+ * shared table make a few system calls; none waits for another process longer than an update of the
+ * table takes.
  *
  * Data from the shared files and the socket is copied, then checked, then used.
  */

@@ -15,7 +15,7 @@
  * Each message may take either path, or UDP, at any time: the engine's sequence numbers preserve
  * the order.
  *
- * Locks: local->lock (list of peers; level 7 of core/base/state.h), peer->lock (its lane's sending
+ * Locks: local->lock (list of peers; level 4 of core/base/state.h), peer->lock (its lane's sending
  * end; below it).  One thread at a time receives (vrb.poll_lock).
  *
  * When a process dies, host_reap() removes its segment. The owners of the lanes on which it sent

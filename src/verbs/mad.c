@@ -2,7 +2,7 @@
 /*
  * The calls of mad.h for opening, fork and bindings; core/mad/gsi.h has the rest.
  *
- * Locks: vrb_mad.lock, a leaf, protects the list of bindings.
+ * Locks: vrb_mad.lock, a leaf but for the host's, protects the list of bindings.
  */
 #include "verbs/mad.h"
 

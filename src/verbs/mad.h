@@ -17,8 +17,8 @@
  *	- a lock that a callback takes must not be held where a verb is called;
  *	- vrb_mad_send(), vrb_mad_arm(), vrb_mad_at_exit(), vrb_mad_comm_id() and vrb_mad_now() may
  *	be called in callbacks and under that lock;
- *	- the calls that bind and listen may be made under that lock, but not in a callback: they
- *	wait for other processes.
+ *	- the calls about a binding but vrb_mad_listen() may be made under that lock, none of them
+ *	in a callback: they wait for other processes.
  * A callback must not wait.
  *
  * A forked child cannot use what its parent has opened: all calls fail with EIO there, and

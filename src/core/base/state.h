@@ -1,33 +1,50 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Per-process state: the host membership, the wire, the progress thread, the QP table and the
- * timers. Created with the first open context, destroyed with the last.
+ * Per-process state: the host membership, the transports, the progress thread, the timers and the
+ * contexts. Created with the first open context, destroyed with the last.
  *
- * Lock order of the whole library, outermost first; a thread may skip levels but never go back:
+ * Lock order of the whole library, outermost first; a thread may skip lines but never go back. It
+ * holds only one lock of a line at a time, unless the line says more. Locks that it only tries may
+ * come anywhere. Those of librdmacm: rdmacm/cma.h.
  *
- *	0  fault/plan.c's settling	faults that happen after their occasion, one at a time
- *	0  context_open.c's successors	contexts that replace inherited ones after a fork
- *	0  vrb.life		start and stop of the process state, join of the progress thread
- *	   raw_port.c's opening, mirror.c's changing
- *				start and stop of raw ports and sniffers, each waits for that thread
- *	0  remote_handle.c's calls  opening and closing QPs of other processes
+ *	0  cq->poll_lock, wr_batch.lock
+ *				held between calls of the program, which orders them
+ *	   legacy_xrc.c's table_lock
+ *				held while verbs are called
+ *	   context_open.c's successors
+ *				contexts that replace inherited ones after a fork
+ *	   vrb.life		start and stop of the process state, join of the progress thread
+ *	   raw_port.c's opening, mirror.c's changing, remote_handle.c's calls
+ *				start and stop of raw ports and sniffers, calls to other processes
+ *				about their QPs; each waits for that thread, too
+ *	   plan.c's settling	faults that happen after their occasion, one at a time
  *	1  vrb.lock		device registry, list of contexts
  *	2  context->lock	lists of objects of one context, counts of children
- *	3  RX queues' locks, in the order of their numbers
- *				one thread at a time receives from a wire (pollers try the lock);
- *				see rx_queues.h
- *	   vrb.poll_lock	the main RX queue's lock; lanes, timers, all without another lock
- *	   remote_handle.c's lock  handles of QPs of other processes
+ *	3  RX queues' own_lock	in the order of their numbers; one thread at a time receives from a
+ *				wire (pollers try the lock)
+ *	   vrb.poll_lock	the main RX queue's lock, number 0 but the last; see rx_queues.h;
+ *				lanes, timers, all without another lock
+ *	   remote_handle.c's lock
+ *				handles of QPs of other processes
  *	4  qp->lock		one QP: queues, engine, state
- *	   xrc_domain->lock	lists of one XRC domain
  *	   RX queues' pending.lock
- *				batches of packets that wait; below the others of this level
- *	5  srq->lock
+ *				batches of packets that wait
+ *	   peer_tx.c's members	processes that receive multicast
+ *	   backlog.c's, resend.c's
+ *				what waits for room in a lane
+ *	   local->lock		list of peers
+ *	   peer->lock		a lane's sending end, also while requests complete
+ *	5  xrcd.c's registry_lock
+ *				list of XRC domains
+ *	   xrc_domain->lock	lists of one XRC domain
+ *	   srq->lock
  *	6  cq->lock
- *	7  resend.c's, backlog.c's locks
- *				what waits for room in a lane; above the others of this level
- *	   channel / context event queues, port tables, key table's writer lock
- *	8  timers, host, log, path flows, lists of senders, mirrors, egress rules	(leaves)
+ *	7  channel / context event queues, key table's writer lock, exit_mad.c's, verbs/mad.c's
+ *	8  (leaves) mutexes of objects with events, ports, egress rules, lists of senders, live
+ *	   objects, path flows, timers, host, segment->lock, local->reading, mirrors, recorder.c's
+ *	   opening, sysfs_counters.c's, gsi.c's, mad_queue.c's, rpc.c's, drain.c's, progress.c's,
+ *	   flush_thread.c's, nofault.c's, path_errors.c's, raw/virtual.c's, the faults' in plan.c,
+ *	   held.c and mads.c
  *
  * A packet never outlives its QP: a QP is removed from the table under the locks of all RX queues,
  * so a thread that dispatches packets or timers while holding one of them may use the QP it found.

@@ -42,7 +42,7 @@ const struct fault_effects *vrb_fault_effects;
 
 static pthread_once_t started = PTHREAD_ONCE_INIT;
 
-/* Held while acts are done, but not during a stall; outside all locks. */
+/* Held while acts are done, but not during a stall; outside vrb.lock, inside vrb.life. */
 static pthread_mutex_t settling = PTHREAD_MUTEX_INITIALIZER;
 static pthread_once_t stall_over_made = PTHREAD_ONCE_INIT;
 static pthread_cond_t stall_over;	/* of CLOCK_MONOTONIC; with `settling` */

@@ -433,8 +433,7 @@ static bool all_members_local(const struct vrb_qp *qp)
 
 /*
  * Cache of all processes of this host, with references, refreshed when one starts or exits.
- * Unreachable processes are retried. Below this lock rank only the locks of peers and of the local
- * transport.
+ * Unreachable processes are retried. The lock ranks above the backlog's.
  */
 static struct {
 	struct lock lock;

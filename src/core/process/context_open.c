@@ -32,7 +32,7 @@
 
 enum { CLOSED = UINT_MAX };	/* a generation that no process has */
 
-/* Outermost lock. Protects the successors of inherited contexts. */
+/* Outside vrb.life. Protects the successors of inherited contexts. */
 static pthread_mutex_t successors = PTHREAD_MUTEX_INITIALIZER;
 
 static int identify(struct vrb_context *ctx)

@@ -27,8 +27,8 @@ enum {
 #define HOLD (50 * VRB_MSEC)
 
 /*
- * Serialises opening and closing, which wait for the progress thread. Outermost except for
- * vrb.life.
+ * Serialises opening and closing, which wait for the progress thread. Inside vrb.life, outside
+ * vrb.lock.
  */
 static pthread_mutex_t opening = PTHREAD_MUTEX_INITIALIZER;
 

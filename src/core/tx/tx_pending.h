@@ -11,7 +11,7 @@
  * after these, since UC loses a message that is overtaken (IBTA vol 1, 9.8.2).
  *
  * Lock: vrb_tx_pending.lock of core/base/rx_queues.h, below qp->lock. It is held while the batch is
- * sent, so that no other batch of the same QP overtakes it.
+ * filled and sent, so that no other batch of the same QP overtakes it.
  */
 #ifndef VRB_CORE_TX_TX_PENDING_H
 #define VRB_CORE_TX_TX_PENDING_H
@@ -37,13 +37,13 @@ bool vrb_tx_pending_transmit(struct vrb_qp *qp, uint64_t now);
 /* The QP transmits into `b`: sends its pending packets first. Must hold qp->lock. */
 void vrb_tx_pending_settle(struct vrb_qp *qp, const struct vrb_tx_batch *b);
 
-/* Sends the pending packets of an RX queue, if it has any. Must hold no lock below level 4. */
+/* Sends the pending packets of an RX queue, if it has any. Must hold no lock below qp->lock. */
 void vrb_tx_pending_send(struct vrb_rx_queue *r);
 
 /* As vrb_tx_pending_send(), unless another thread uses the batch. Also at exit. */
 void vrb_tx_pending_try_send(struct vrb_rx_queue *r);
 
-/* Sends those that have waited for TUNE_PENDING_TIME. Must hold no lock below level 4. */
+/* Sends those that have waited for TUNE_PENDING_TIME. Must hold no lock below qp->lock. */
 void vrb_tx_pending_expire(struct vrb_rx_queue *r, uint64_t now);
 
 /* Sends what is left and frees the batch; or, in a forked child, drops what is the parent's. */

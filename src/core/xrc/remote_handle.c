@@ -4,7 +4,7 @@
  * process. When this process becomes the home, the handles move to the QP; a watched remote_qp then
  * remains until the former home exits.
  *
- * Locks: `calls`, the outermost lock, is held while a QP is opened or closed, including remote
+ * Locks: `calls`, outside vrb.lock, is held while a QP is opened or closed, including remote
  * calls. `lock` protects the list and the handles' targets; it ranks below vrb.poll_lock and above
  * qp->lock.
  */
