@@ -38,6 +38,7 @@ enum { MAX_SAVED = 16 };
 struct saved_action {
 	struct sigaction actions[MAX_SAVED];
 	unsigned int count; /* atomic: published entries */
+	unsigned int spent; /* atomic: bit mask of those with SA_RESETHAND that have been called */
 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
@@ -116,6 +117,14 @@ static void call_action(const struct sigaction *act, int sig, siginfo_t *info, v
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
 }
 
+/* Has the kernel, as the program sees it, put the default action in place of this one? */
+static bool is_spent(struct saved_action *s, unsigned int index)
+{
+	unsigned int bit = 1u << index;
+
+	return s->actions[index].sa_flags & SA_RESETHAND && fetch_or_acq_rel(&s->spent, bit) & bit;
+}
+
 /* Passes the signal to the handler that we replaced. */
 static void chain(unsigned int which, int sig, siginfo_t *info, void *context)
 {
@@ -130,6 +139,10 @@ static void chain(unsigned int which, int sig, siginfo_t *info, void *context)
 	}
 	act = &s->actions[count - 1 - chaining.depth];
 	if (act->sa_handler == SIG_DFL) {
+		default_action(sig, info);
+		return;
+	}
+	if (act->sa_handler != SIG_IGN && is_spent(s, count - 1 - chaining.depth)) {
 		default_action(sig, info);
 		return;
 	}
@@ -179,8 +192,10 @@ static bool remember(struct saved_action *s, const struct sigaction *act)
 {
 	unsigned int count = s->count;
 
-	if (count && same_action(&s->actions[count - 1], act))
+	if (count && same_action(&s->actions[count - 1], act)) {
+		fetch_and_acq_rel(&s->spent, ~(1u << (count - 1)));	/* installed again */
 		return true;
+	}
 	if (count == MAX_SAVED)
 		return false;
 	s->actions[count] = *act;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * What the socket filters read of a packet: offsets from its BTH, and the numbers that they compare.
- * The decoders of roce and cm know the rest; core/mad/gsi.c asserts that both agree.
+ * What the socket filters read of a packet: offsets from its BTH, and the numbers with which they
+ * compare. The decoders of roce and cm know the rest; core/mad/gsi.c asserts that both agree.
  */
 #ifndef VRB_WIRE_OFFSETS_H
 #define VRB_WIRE_OFFSETS_H

@@ -11,6 +11,7 @@
 
 struct vrb_cq;
 struct vrb_rx_queue;
+struct vrb_srq;
 struct xrc_domain;
 
 struct vrb_xrc_ops {
@@ -23,8 +24,11 @@ struct vrb_xrc_ops {
 	void (*cq_overrun)(struct vrb_cq *cq, uint64_t now);
 	/* This process has closed its last handle of the domain. Takes vrb.poll_lock. */
 	void (*domain_closed)(struct xrc_domain *domain);
-	/* An SRQ is still in use: releases references of dead processes. Takes vrb.poll_lock. */
-	void (*reap)(void);
+	/*
+	 * An SRQ is to be destroyed, but messages in progress have taken an entry of it: they end
+	 * without a completion. Takes vrb.poll_lock.
+	 */
+	void (*abandon)(struct vrb_srq *srq);
 };
 
 #endif

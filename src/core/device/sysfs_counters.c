@@ -98,6 +98,20 @@ void vrb_sysfs_count_add(struct vrb_device *dev, const struct roce_counters *sum
 	pthread_mutex_unlock(&count_lock);
 }
 
+/*
+ * So that no child inherits them: count_lock taken, or the file's lock, which its copy of the
+ * descriptor would keep.
+ */
+void vrb_sysfs_before_fork(void)
+{
+	pthread_mutex_lock(&count_lock);
+}
+
+void vrb_sysfs_after_fork(void)
+{
+	pthread_mutex_unlock(&count_lock);
+}
+
 /* Creates the files with the device's description, so that a program can open them at once. */
 void vrb_sysfs_count_begin(struct vrb_device *dev)
 {

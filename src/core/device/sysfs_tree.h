@@ -43,6 +43,10 @@ void vrb_sysfs_prune(struct vrb_device *const *list, int count);
 /* Creates missing counter files. Must hold vrb.lock. */
 void vrb_sysfs_count_begin(struct vrb_device *dev);
 
+/* Around fork(), in parent and child. Must hold vrb.lock. */
+void vrb_sysfs_before_fork(void);
+void vrb_sysfs_after_fork(void);
+
 /* Adds the increase since the last call; sum: this process's counters. */
 void vrb_sysfs_count_add(struct vrb_device *dev, const struct roce_counters *sum);
 

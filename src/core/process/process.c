@@ -17,6 +17,7 @@
 #include "core/base/state.h"
 #include "core/device/device.h"
 #include "core/device/mirror.h"
+#include "core/device/sysfs_tree.h"
 #include "core/diag/introspect.h"
 #include "core/fault/control.h"
 #include "core/fault/plan.h"
@@ -60,10 +61,12 @@ static void before_fork(void)
 	pthread_mutex_lock(&vrb.life);
 	pthread_mutex_lock(&vrb.lock);
 	vrb_faults_before_fork();
+	vrb_sysfs_before_fork();
 }
 
 static void after_fork_parent(void)
 {
+	vrb_sysfs_after_fork();
 	vrb_faults_after_fork_parent();
 	pthread_mutex_unlock(&vrb.lock);
 	pthread_mutex_unlock(&vrb.life);
@@ -112,6 +115,7 @@ static void forget_objects(void)
 static void after_fork_child(void)
 {
 	/* This thread took them before the fork. */
+	vrb_sysfs_after_fork();
 	vrb_faults_after_fork_child();
 	pthread_mutex_unlock(&vrb.lock);
 	pthread_mutex_unlock(&vrb.life);

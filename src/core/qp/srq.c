@@ -183,8 +183,8 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 {
 	/* After its removal from the domain, an XRC SRQ cannot gain new references. */
 	if (srq->xrcd && !vrb_xrcd_del_srq(srq->xrcd, srq)) {
-		/* The reference may belong to a remote responder whose home has died. */
-		vrb.xrc->reap();
+		/* As on a device, which does not wait for the end of messages. */
+		vrb.xrc->abandon(srq);
 		if (!vrb_xrcd_del_srq(srq->xrcd, srq))
 			return in_use(srq);
 	}

@@ -83,5 +83,5 @@ const struct vrb_xrc_ops vrb_xrc_ops = {
 	.message = receive,
 	.cq_overrun = vrb_responder_fail_users,
 	.domain_closed = vrb_responder_forget_domain,
-	.reap = vrb_responder_sweep,
+	.abandon = vrb_responder_abandon,
 };

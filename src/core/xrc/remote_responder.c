@@ -20,6 +20,7 @@
 #include "core/cq/cq.h"
 #include "core/progress/timeouts.h"
 #include "core/qp/qp.h"
+#include "core/qp/qp_table.h"
 #include "core/qp/xrcd.h"
 #include "core/tx/transport_ops.h"
 #include "core/tx/tx_sched.h"
@@ -444,10 +445,26 @@ void vrb_responder_forget_domain(struct xrc_domain *domain)
 	lock_release(&vrb.poll_lock);
 }
 
-void vrb_responder_sweep(void)
+/* The rest of the message, if it comes, is refused as one without a beginning. */
+static void abandon_message(struct vrb_qp *qp, void *srq)
 {
+	lock_acquire(&qp->lock);
+	if (qp->recv.wqe_srq == srq) {
+		vrb_qp_drop_wqe(qp);
+		roce_snapshot_abandon(&qp->roce);
+	}
+	lock_release(&qp->lock);
+}
+
+void vrb_responder_abandon(struct vrb_srq *srq)
+{
+	struct list *pos;
+
 	lock_acquire(&vrb.poll_lock);
 	sweep();
+	list_for_each (pos, &responders)
+		abandon_message(&list_entry(pos, struct vrb_responder, node)->qp, srq);
+	vrb_qp_table_for_each(abandon_message, srq);
 	lock_release(&vrb.poll_lock);
 }
 

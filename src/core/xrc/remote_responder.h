@@ -12,6 +12,7 @@
 #include <stdint.h>
 
 struct vrb_cq;
+struct vrb_srq;
 struct xrc_domain;
 struct vrb_rx_queue;
 struct xrc_msg;
@@ -25,8 +26,11 @@ void vrb_responder_fail_users(struct vrb_cq *cq, uint64_t now);
 /* Called when this process has closed its last handle of the domain. Takes vrb.poll_lock. */
 void vrb_responder_forget_domain(struct xrc_domain *d);
 
-/* Frees responders whose home has died; flushes their receive WQEs. Takes vrb.poll_lock. */
-void vrb_responder_sweep(void);
+/*
+ * Ends, without completions, the messages that have taken an entry of the SRQ. Frees responders
+ * whose home has died; flushes their receive WQEs. Takes vrb.poll_lock.
+ */
+void vrb_responder_abandon(struct vrb_srq *srq);
 
 /* Free all responders at process shutdown; forget the parent's in a forked child. */
 void vrb_responder_free_all(void);
