@@ -78,6 +78,15 @@ static bool waits_for_program(enum cm_state state)
 	return state == CM_REQ_RCVD || state == CM_SIDR_REQ_RCVD;
 }
 
+/* A DREQ stays until it is answered: it may not have left yet, or be lost. */
+static bool format_exit(const struct cm_conn *c, struct cm_msg *m)
+{
+	if (c->state != CM_DREQ_SENT)
+		return cm_format_final(c, m);
+	*m = cm_format_dreq(c, NULL, 0);
+	return true;
+}
+
 /* Updates the message that other processes send if this one ends abnormally. */
 static void set_exit_mad(struct cm *cm, struct cm_conn *c)
 {
@@ -86,7 +95,7 @@ static void set_exit_mad(struct cm *cm, struct cm_conn *c)
 
 	if (!cm->ops->exit_mad)
 		return;
-	if (cm_format_final(c, &m)) {
+	if (format_exit(c, &m)) {
 		cm_encode(mad, &m);
 		cm->ops->exit_mad(cm->arg, c, &c->path, mad);
 	} else {

@@ -323,12 +323,16 @@ static bool execute(struct host *h, host_exit_mad_fn fn, void *arg)
 
 /*
  * The process whose rename succeeds owns the file until it has sent all. If it dies before, the
- * file is put aside again, and some peers get a MAD twice.
+ * file is put aside again, and some peers get a MAD twice. Its death is noticed by its own file of
+ * exit MADs, which it may not have needed so far.
  */
 static void take(struct host *h, const char *name)
 {
 	char mine[32];
 
+	lock_acquire(&h->exit_lock);
+	open_exit_mads(h);
+	lock_release(&h->exit_lock);
 	host_file_name(h->slot, SUCCESSOR, mine);
 	if (renameat(h->dir.fd, name, h->dir.fd, mine) < 0)
 		return;

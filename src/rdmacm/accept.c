@@ -167,11 +167,13 @@ static int accept_id(struct cma_id *id, const struct rdma_conn_param *param)
 CMA_EXPORT int rdma_accept(struct rdma_cm_id *pub, struct rdma_conn_param *param)
 {
 	struct cma_id *id = pub ? to_id(pub) : NULL;
+	/* Once the peer has the answer, the thread that finds the end may destroy the id. */
+	bool sync = id && id->sync, datagram = id && id_is_datagram(id);
 	int err = accept_id(id, param);
 
-	if (err)
+	if (err || !sync)
 		return cma_result(err);
-	if (!id_is_datagram(id))
+	if (!datagram)
 		return id_wait(id);
 	/* A SIDR_REP is not acknowledged, so there is no event to wait for. */
 	id_ack_last(id);

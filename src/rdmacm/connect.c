@@ -188,15 +188,17 @@ static int connect_id(struct cma_id *id, const struct rdma_conn_param *param)
 CMA_EXPORT int rdma_connect(struct rdma_cm_id *pub, struct rdma_conn_param *param)
 {
 	struct cma_id *id = pub ? to_id(pub) : NULL;
+	bool sync;
 	int err;
 
 	cma_settle();
 	err = id_enter(id);
 	if (err)
 		return cma_result(err);
+	sync = id->sync;
 	err = connect_id(id, param);
 	cma_unlock();
-	return err ? cma_result(err) : id_wait(id);
+	return err || !sync ? cma_result(err) : id_wait(id);
 }
 
 CMA_EXPORT int rdma_establish(struct rdma_cm_id *pub)
@@ -252,10 +254,13 @@ CMA_EXPORT int rdma_disconnect(struct rdma_cm_id *pub)
 {
 	struct cma_id *id = pub ? to_id(pub) : NULL;
 	int err = id_enter(id);
+	bool waits;
 
 	if (err)
 		return cma_result(err);
 	err = pub->verbs ? 0 : EINVAL;
+	/* Datagrams have no connection whose end would be an event. */
+	waits = id->sync && !id_is_datagram(id);
 	cma_unlock();
 	cma_settle();
 	/* Flushes posted work requests before the DREQ is sent. */
@@ -263,10 +268,8 @@ CMA_EXPORT int rdma_disconnect(struct rdma_cm_id *pub)
 		err = qp_fail(id);
 	if (!err)
 		err = disconnect(id);
-	if (err)
-		return cma_result(err);
-	/* Datagrams have no connection whose end would be an event. */
-	return id_is_datagram(id) ? 0 : id_wait(id);
+	/* Else the thread that gets the event may have destroyed the id. */
+	return err || !waits ? cma_result(err) : id_wait(id);
 }
 
 /* ---- ECE ---- */

@@ -294,9 +294,13 @@ int id_wait(struct cma_id *id)
 
 int id_unlock_and_wait(struct cma_id *id)
 {
-	struct event *e = id->sync ? channel_take_uncounted(id_channel(id)) : NULL;
+	bool sync = id->sync;
+	struct event *e = sync ? channel_take_uncounted(id_channel(id)) : NULL;
 
 	cma_unlock();
+	/* The thread that gets the event may have destroyed the id. */
+	if (!sync)
+		return 0;
 	if (!e)
 		return id_wait(id);
 	id_ack_last(id);

@@ -347,13 +347,15 @@ CMA_EXPORT int rdma_resolve_addr(struct rdma_cm_id *pub, struct sockaddr *src, s
 {
 	struct cma_id *id = pub ? to_id(pub) : NULL;
 	int err = id_enter(id);
+	bool sync;
 
 	if (err)
 		return cma_result(err);
 	cma_unlock();
+	sync = id->sync;
 	err = resolve(id, src, dst, timeout_ms);
 	if (err == EINPROGRESS)
-		return id_wait(id);
+		return sync ? id_wait(id) : 0;
 	return err ? cma_result(err) : id_unlock_and_wait(id);
 }
 

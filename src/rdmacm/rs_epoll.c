@@ -29,6 +29,7 @@
 enum {
 	BATCH = 64,
 	MS = 1000000,
+	AGAIN = -2,
 };
 
 struct item {
@@ -61,6 +62,7 @@ struct rs_epoll {
 	struct item **by_fd;
 	unsigned int sleepers; /* under gate */
 	bool polled;           /* under gate: its descriptor is, so it is readable with a queue */
+	bool queue_turn;       /* under gate: the last round had a place for the queue */
 	uint32_t serial;
 };
 
@@ -329,6 +331,13 @@ static void free_item(struct item *it)
 	free(it);
 }
 
+/* As the system, which reports these without being asked. */
+static void set_event(struct item *it, const struct epoll_event *event)
+{
+	it->event = *event;
+	it->event.events |= EPOLLERR | EPOLLHUP;
+}
+
 static struct item *new_item(struct rs_epoll *ep, int fd, const struct epoll_event *event)
 {
 	struct item *it = calloc(1, sizeof(*it));
@@ -338,7 +347,7 @@ static struct item *new_item(struct rs_epoll *ep, int fd, const struct epoll_eve
 	it->ep = ep;
 	it->fd = fd;
 	it->serial = ++ep->serial;
-	it->event = *event;
+	set_event(it, event);
 	it->waiter.wake = wake_item;
 	list_init(&it->waiter.node);
 	list_init(&it->queue);
@@ -405,7 +414,7 @@ static int control(struct rs_epoll *ep, int op, int fd, const struct epoll_event
 		return EINVAL;
 	if (!event)
 		return EFAULT;
-	it->event = *event;
+	set_event(it, event);
 	it->told = 0;
 	if (!it->rs)
 		return control_plain(ep, op, it);
@@ -489,23 +498,38 @@ static void awake(void *arg)
 	pthread_mutex_unlock(&ep->gate);
 }
 
-/* One round, which may sleep.  Returns the number of ready items; -1 with errno. */
+/*
+ * How many events to take of the real epoll: in every other round one place is the queue's, or
+ * ordinary descriptors that are always ready would leave it none.  Under ep->gate.
+ */
+static int places(struct rs_epoll *ep, int max)
+{
+	ep->queue_turn = !list_empty(&ep->queue) && !ep->queue_turn;
+	return min(max, (int)BATCH) - ep->queue_turn;
+}
+
+/*
+ * One round, which may sleep.  Returns the number of ready items; -1 with errno; AGAIN: none, but
+ * it has not looked at ordinary descriptors.
+ */
 static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int timeout_ms)
 {
 	struct epoll_event real[BATCH];
 	bool polls = cma_mad() && qp1.polls(cma_mad());
-	int n, count, err;
+	int n = 0, most, count, err;
 
 	pthread_mutex_lock(&ep->gate);
 	if (!list_empty(&ep->queue) || polls || peek(ep->fd) != ep)
 		timeout_ms = 0;
+	most = places(ep, max);
 	ep->sleepers++;
 	pthread_mutex_unlock(&ep->gate);
 	if (polls)
 		qp1.poll(cma_mad());
 	pthread_cleanup_push(awake, ep);
 	rs_wait_begin();
-	n = epoll_wait(ep->fd, real, min(max, (int)BATCH), timeout_ms);
+	if (most)
+		n = epoll_wait(ep->fd, real, most, timeout_ms);
 	err = errno;
 	rs_wait_end();
 	pthread_cleanup_pop(1);
@@ -517,7 +541,7 @@ static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int t
 	count += take_queue(ep, out + count, max - count);
 	pass_on(ep);
 	pthread_mutex_unlock(&ep->lock);
-	return count;
+	return count || most ? count : AGAIN;
 }
 
 CMA_EXPORT int repoll_wait(int epfd, struct epoll_event *events, int maxevents, int timeout)
@@ -532,6 +556,8 @@ CMA_EXPORT int repoll_wait(int epfd, struct epoll_event *events, int maxevents, 
 		return cma_result(EINVAL);
 	for (;;) {
 		n = round_of(ep, events, maxevents, left);
+		if (n == AGAIN)
+			continue;
 		if (n || !timeout)
 			return n;
 		if (peek(epfd) != ep)

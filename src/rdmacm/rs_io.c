@@ -142,6 +142,7 @@ static int recv_error(const struct rsocket *rs)
 static ssize_t recv_stream(struct rsocket *rs, const struct iovec *iov, size_t n, int flags)
 {
 	bool nonblock = rs_never_waits(rs, flags), peek = flags & MSG_PEEK;
+	uint64_t until = rs_until(rs->opt.rcv_timeout);
 	size_t done = 0;
 	int err = 0;
 
@@ -159,7 +160,7 @@ static ssize_t recv_stream(struct rsocket *rs, const struct iovec *iov, size_t n
 			break;
 		rs->peeked = (uint32_t)done;
 		err = rs_await(rs, &rs->rx_turn, peek ? can_peek : rs_can_recv, nonblock,
-			       rs->opt.rcv_timeout);
+			       rs_left(until));
 		if (err)
 			break;
 	}
@@ -191,6 +192,7 @@ int rs_send_error(struct rsocket *rs)
 static ssize_t send_stream(struct rsocket *rs, const struct iovec *iov, size_t n, int flags)
 {
 	bool nonblock = rs_never_waits(rs, flags);
+	uint64_t until = rs_until(rs->opt.snd_timeout);
 	uint32_t room;
 	size_t done = 0;
 	int err = 0;
@@ -208,7 +210,7 @@ static ssize_t send_stream(struct rsocket *rs, const struct iovec *iov, size_t n
 			done += room;
 			continue;
 		}
-		err = rs_await(rs, &rs->tx_turn, rs_can_send, nonblock, rs->opt.snd_timeout);
+		err = rs_await(rs, &rs->tx_turn, rs_can_send, nonblock, rs_left(until));
 	}
 	return result(done, err);
 }
@@ -223,6 +225,9 @@ static ssize_t send_any(struct rsocket *rs, const struct iovec *iov, int iovcnt,
 
 	if (n < 0)
 		return -1;
+	/* There is no urgent data; among the rest it would be another stream. */
+	if (flags & MSG_OOB)
+		return cma_result(EOPNOTSUPP);
 	pthread_mutex_lock(&rs->lock);
 	err = rs_take_turn(rs, &rs->tx_turn, rs_never_waits(rs, flags), rs->opt.snd_timeout);
 	if (err)

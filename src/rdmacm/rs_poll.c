@@ -207,8 +207,7 @@ static int sleep_once(struct call *c, int timeout_ms)
 	int efd = rs_own_event(), err = 0;
 	nfds_t n;
 
-	if (efd < 0)
-		return -1;
+	timeout_ms = rs_sleep_ms(efd, timeout_ms);
 	n = prepare(c, efd);
 	/* sleep_fds is in use from here on. */
 	pthread_cleanup_push(leave, c);

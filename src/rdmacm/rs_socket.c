@@ -354,7 +354,7 @@ static int connect_stream(struct rsocket *rs, const struct sockaddr *addr)
 	if (rs->state == RS_FAILED && !rs->was_open && rs->so_error)
 		return connected(rs);
 	if (rs->state > RS_BOUND)
-		return rs->state == RS_OPEN ? EISCONN : EINVAL;
+		return rs->state == RS_OPEN || rs->state == RS_LISTENING ? EISCONN : EINVAL;
 	err = rs->state == RS_BOUND && is_mapped(addr) ? bind_to_ipv4(rs) : 0;
 	if (err)
 		return err;
@@ -431,7 +431,7 @@ static int shut(struct rsocket *rs, bool reading, bool writing)
 		return 0;
 	}
 	rs->stops_sending = rs->can_write;
-	err = rs_await(rs, NULL, can_shut, false, linger_ms(rs));
+	err = rs_await_anyway(rs, can_shut, linger_ms(rs));
 	rs->stops_sending = false;
 	if (err || rs->state != RS_OPEN)
 		return err == EAGAIN ? ETIMEDOUT : err;
@@ -496,7 +496,7 @@ static void finish_stream(struct rsocket *rs)
 	if (rs->state == RS_OPEN)
 		shut(rs, true, true);
 	if (rs->state == RS_CLOSED && rs->stream.cq && !resets(rs))
-		rs_await(rs, NULL, all_arrived, false, linger_ms(rs));
+		rs_await_anyway(rs, all_arrived, linger_ms(rs));
 	rs_closed(rs);
 }
 
@@ -519,7 +519,6 @@ static void end_close(struct rsocket **closing)
 		rs_listen_close(rs);
 	else
 		rs_unwatch(rs);
-	rs_epoll_forget(rs);
 	if (!rs_is_stream(rs)) {
 		pthread_mutex_lock(&rs->lock);
 		rs_dgram_free_port(rs);
@@ -534,6 +533,8 @@ static void close_removed(struct rsocket *removed)
 	__attribute__((cleanup(end_close))) struct rsocket *rs = removed;
 
 	rs_call_begin();
+	/* First: the end of its connection is no event of the program's. */
+	rs_epoll_forget(rs);
 	pthread_mutex_lock(&rs->lock);
 	if (rs_is_stream(rs))
 		finish_stream(rs);
@@ -566,7 +567,7 @@ static void flush(struct rsocket *rs)
 	if (!rs_is_stream(rs) || pthread_mutex_trylock(&rs->lock))
 		return;
 	if (rs->stream.cq && !resets(rs) && now < exit_by && !rs_call_interrupted())
-		rs_await(rs, NULL, all_arrived, false, (int)((exit_by - now) / VRB_MSEC));
+		rs_await_anyway(rs, all_arrived, (int)((exit_by - now) / VRB_MSEC));
 	give_up_sent(rs);
 	pthread_mutex_unlock(&rs->lock);
 }

@@ -18,8 +18,12 @@
 #include "rdmacm/rs_stream.h"
 #include "run/clock.h"
 #include "util/atomic.h"
+#include "util/restart.h"
+#include "util/time.h"
 
 /* ---- One eventfd per thread ---- */
+
+enum { UNWOKEN_MS = 10 };	/* that a thread sleeps which others cannot wake */
 
 static pthread_key_t event_key;
 static bool has_event_key;
@@ -37,6 +41,11 @@ static void close_event(void *value)
 static void make_key(void)
 {
 	has_event_key = pthread_key_create(&event_key, close_event) == 0;
+}
+
+int rs_sleep_ms(int efd, int timeout_ms)
+{
+	return efd < 0 && (timeout_ms < 0 || timeout_ms > UNWOKEN_MS) ? UNWOKEN_MS : timeout_ms;
 }
 
 int rs_own_event(void)
@@ -217,7 +226,7 @@ static void cancelled(void *arg)
 	pthread_mutex_unlock(&s->rs->lock);
 }
 
-/* Sleeps once.  Returns 0, EINTR or EMFILE. */
+/* Sleeps once.  Returns 0 or EINTR. */
 static int sleep_once(struct rsocket *rs, enum rs_turn *turn, int timeout_ms,
 		      bool (*ready)(struct rsocket *rs))
 {
@@ -230,8 +239,7 @@ static int sleep_once(struct rsocket *rs, enum rs_turn *turn, int timeout_ms,
 	unsigned int n;
 	int err = 0;
 
-	if (s.waiter.efd < 0)
-		return errno;
+	timeout_ms = rs_sleep_ms(s.waiter.efd, timeout_ms);
 	/* Consumes events first: consuming them after rs_arm() would disarm the channel. */
 	rs_progress_all(rs);
 	n = rs_arm(rs, fds);
@@ -264,6 +272,9 @@ static int sleep_until(struct rsocket *rs, enum rs_turn *turn, bool (*ready)(str
 		err = sleep_once(rs, turn, left, ready);
 		if (ready(rs))
 			return 0;
+		/* As the system, a call with a time limit is not restarted. */
+		if (err == EINTR && timeout_ms < 0 && !restart_is_refused())
+			continue;
 		if (err)
 			return err;
 		if (timeout_ms >= 0 && clock_now() >= until)
@@ -291,6 +302,32 @@ int rs_await(struct rsocket *rs, enum rs_turn *turn, bool (*ready)(struct rsocke
 	err = sleep_until(rs, turn, ready, timeout_ms);
 	if (turn)
 		*turn = RS_BUSY;
+	return err;
+}
+
+uint64_t rs_until(int timeout_ms)
+{
+	return timeout_ms < 0 ? VRB_NEVER : clock_now() + (uint64_t)timeout_ms * VRB_MSEC;
+}
+
+int rs_left(uint64_t until)
+{
+	uint64_t now;
+
+	if (until == VRB_NEVER)
+		return -1;
+	now = clock_now();
+	return now < until ? (int)((until - now + VRB_MSEC - 1) / VRB_MSEC) : 0;
+}
+
+int rs_await_anyway(struct rsocket *rs, bool (*ready)(struct rsocket *rs), int timeout_ms)
+{
+	uint64_t until = rs_until(timeout_ms);
+	int err;
+
+	do
+		err = rs_await(rs, NULL, ready, false, rs_left(until));
+	while (err == EINTR);
 	return err;
 }
 

@@ -43,8 +43,9 @@ unsigned int rs_arm(struct rsocket *rs, struct pollfd fds[RS_WATCHED]);
 /* Wakes waiting threads.  Under the lock. */
 void rs_wake(struct rsocket *rs);
 
-/* The eventfd of this thread; -1 with errno. */
+/* The eventfd of this thread; -1: no descriptor is left.  How long it may sleep then. */
 int rs_own_event(void);
+int rs_sleep_ms(int efd, int timeout_ms);
 void rs_clear_event(int efd);
 void rs_wake_event(struct rs_waiter *w);
 
@@ -58,6 +59,13 @@ int rs_sleep(struct pollfd *fds, nfds_t n, int timeout_ms);
  */
 int rs_await(struct rsocket *rs, enum rs_turn *turn, bool (*ready)(struct rsocket *rs),
 	     bool nonblock, int timeout_ms);
+
+/* The same, and signals do not end it. */
+int rs_await_anyway(struct rsocket *rs, bool (*ready)(struct rsocket *rs), int timeout_ms);
+
+/* The end of a call with this limit of time, and the ms that are left; -1: no limit. */
+uint64_t rs_until(int timeout_ms);
+int rs_left(uint64_t until);
 
 /*
  * Waits for a turn of rs, as rs_await() does; with nonblock, until the thread that has it waits.

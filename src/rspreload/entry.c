@@ -6,18 +6,36 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
+#include <unistd.h>
 
 #include "rspreload/real.h"
 #include "util/atomic.h"
 
-enum { NUMBERS = 65536 };
-
-static struct entry *table[NUMBERS];
+static struct entry *table[ENTRY_NUMBERS];
 static unsigned int used;
+
+/* The process that the table belongs to. */
+static pid_t owner;
+
+static void own(void)
+{
+	owner = getpid();
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	own();
+	pthread_atfork(NULL, NULL, own);
+}
+
+bool entry_is_parents(void)
+{
+	return getpid() != owner;
+}
 
 struct entry *entry_find(int number)
 {
-	return number >= 0 && number < NUMBERS ? load_acquire(&table[number]) : NULL;
+	return number >= 0 && number < ENTRY_NUMBERS ? load_acquire(&table[number]) : NULL;
 }
 
 int entry_fd(int number)
@@ -47,7 +65,7 @@ bool entry_reserve(struct entry_place *p, bool cloexec)
 {
 	p->e = calloc(1, sizeof(*p->e));
 	p->number = p->e ? open_null(cloexec ? O_CLOEXEC : 0) : -1;
-	if (p->number >= 0 && p->number < NUMBERS)
+	if (p->number >= 0 && p->number < ENTRY_NUMBERS)
 		return true;
 	if (p->number >= 0)
 		errno = EMFILE;
@@ -84,10 +102,10 @@ int entry_make(enum entry_kind kind, int fd, bool cloexec)
 
 struct entry *entry_adopt(int number, int domain)
 {
-	struct entry *e = number < NUMBERS ? calloc(1, sizeof(*e)) : NULL;
+	struct entry *e = number < ENTRY_NUMBERS ? calloc(1, sizeof(*e)) : NULL;
 
 	if (!e) {
-		errno = number < NUMBERS ? ENOMEM : EMFILE;
+		errno = number < ENTRY_NUMBERS ? ENOMEM : EMFILE;
 		return NULL;
 	}
 	*e = (struct entry){
@@ -100,7 +118,7 @@ struct entry *entry_adopt(int number, int domain)
 
 int entry_share(struct entry *e, int number)
 {
-	if (number >= NUMBERS) {
+	if (number >= ENTRY_NUMBERS) {
 		real()->close(number);
 		errno = EMFILE;
 		return -1;

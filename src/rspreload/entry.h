@@ -37,6 +37,12 @@ struct entry {
 /* Returns the entry of a number; NULL: the number is a descriptor of the system. */
 struct entry *entry_find(int number);
 
+/*
+ * In a child of vfork(), which has descriptors of its own, but the memory of its parent: the table
+ * and what it stands for must stay as they are.
+ */
+bool entry_is_parents(void);
+
 /* The descriptor to call rsockets with; -1: the system's own. */
 int entry_fd(int number);
 
@@ -69,6 +75,9 @@ int entry_share(struct entry *e, int number);
  * else NULL.
  */
 struct entry *entry_drop(int number);
+
+/* Numbers from here on are no entries. */
+enum { ENTRY_NUMBERS = 65536 };
 
 /* True if there is any entry. */
 bool entry_any(void);

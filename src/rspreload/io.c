@@ -207,8 +207,10 @@ static ssize_t send_file(int fd, int file, off_t *offset, size_t n)
 	size_t done = 0;
 	ssize_t sent = 0;
 
-	if (at < 0)
+	if (at < 0) {
+		errno = offset ? EINVAL : errno;
 		return -1;
+	}
 	while (done < n) {
 		sent = send_piece(fd, file, at + (off_t)done, n - done);
 		if (sent <= 0)

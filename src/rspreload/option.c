@@ -59,7 +59,7 @@ static int control(int number, int cmd, long arg)
 	case F_DUPFD:
 	case F_DUPFD_CLOEXEC:
 		made = real()->fcntl(number, cmd, arg);
-		return made < 0 ? -1 : entry_share(e, made);
+		return made < 0 || entry_is_parents() ? made : entry_share(e, made);
 	default:
 		return real()->fcntl(number, cmd, arg);
 	}

@@ -31,6 +31,8 @@ static void find(void)
 	FIND(connect);
 	FIND(shutdown);
 	FIND(close);
+	FIND(close_range);
+	FIND(closefrom);
 	FIND(recv);
 	FIND(recvfrom);
 	FIND(recvmsg);

@@ -23,6 +23,8 @@ struct real {
 	int (*connect)(int, const struct sockaddr *, socklen_t);
 	int (*shutdown)(int, int);
 	int (*close)(int);
+	int (*close_range)(unsigned int, unsigned int, int); /* these two: NULL: libc is older */
+	void (*closefrom)(int);
 	ssize_t (*recv)(int, void *, size_t, int);
 	ssize_t (*recvfrom)(int, void *, size_t, int, struct sockaddr *, socklen_t *);
 	ssize_t (*recvmsg)(int, struct msghdr *, int);

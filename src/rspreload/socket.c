@@ -3,6 +3,8 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <linux/close_range.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -25,6 +27,8 @@
 /* Not in every system's headers. */
 PRELOAD_EXPORT int accept4(int number, struct sockaddr *addr, socklen_t *len, int flags);
 PRELOAD_EXPORT int dup3(int old, int number, int flags);
+PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags);
+PRELOAD_EXPORT void closefrom(int first);
 PRELOAD_EXPORT long syscall(long number, ...);
 
 /* ---- Making ---- */
@@ -158,7 +162,7 @@ PRELOAD_EXPORT int close(int number)
 	 * A library's descriptor is no rsocket.  If the program has closed one behind our back, its
 	 * number may be that of a library, which must not call itself while it holds locks.
 	 */
-	if (!entry_find(number) || real_is_ours(__builtin_return_address(0)))
+	if (!entry_find(number) || real_is_ours(__builtin_return_address(0)) || entry_is_parents())
 		return real()->close(number);
 	/* A cancelled thread must not end with one of both closed. */
 	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
@@ -167,6 +171,34 @@ PRELOAD_EXPORT int close(int number)
 	pthread_setcancelstate(old, NULL);
 	release(e);
 	return ret;
+}
+
+/* Their numbers may soon be those of other files. */
+static void release_range(unsigned int first, unsigned int last)
+{
+	unsigned int number;
+
+	if (!entry_any() || entry_is_parents())
+		return;
+	for (number = first; number <= last && number < ENTRY_NUMBERS; number++)
+		release(entry_drop((int)number));
+}
+
+PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
+{
+	if (!real()->close_range) {
+		errno = ENOSYS;
+		return -1;
+	}
+	if (!(flags & CLOSE_RANGE_CLOEXEC))
+		release_range(first, last);
+	return real()->close_range(first, last, flags);
+}
+
+PRELOAD_EXPORT void closefrom(int first)
+{
+	release_range((unsigned int)max(first, 0), UINT_MAX);
+	real()->closefrom(first);
 }
 
 /* libuv, and so Node.js, closes by system call. */
@@ -306,7 +338,7 @@ PRELOAD_EXPORT int connect(int number, const struct sockaddr *addr, socklen_t le
 
 static int shared(struct entry *e, int number)
 {
-	return e && number >= 0 ? entry_share(e, number) : number;
+	return e && number >= 0 && !entry_is_parents() ? entry_share(e, number) : number;
 }
 
 PRELOAD_EXPORT int dup(int old)
@@ -317,7 +349,7 @@ PRELOAD_EXPORT int dup(int old)
 /* The number's previous meaning is gone. */
 static int replaced(int old, int number, int got)
 {
-	if (got < 0)
+	if (got < 0 || (entry_find(number) && entry_is_parents()))
 		return got;
 	release(entry_drop(number));
 	return shared(entry_find(old), got);

@@ -2,7 +2,9 @@
 /* poll(), select(), epoll. */
 #include <errno.h>
 #include <limits.h>
+#include <stdint.h>
 #include <stdlib.h>
+#include <time.h>
 
 #include <rdma/rsocket.h>
 
@@ -186,13 +188,39 @@ static int select_mapped(const struct fdsets *s, int timeout_ms, const sigset_t 
 	return ready;
 }
 
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* As Linux does, whose programs may wait for the rest. */
+static void take_away(struct timeval *t, uint64_t us)
+{
+	uint64_t had = (uint64_t)t->tv_sec * 1000000 + (uint64_t)t->tv_usec;
+	uint64_t left = had > us ? had - us : 0;
+	int error = errno;
+
+	*t = (struct timeval){ (time_t)(left / 1000000), (suseconds_t)(left % 1000000) };
+	errno = error;
+}
+
 PRELOAD_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval *timeout)
 {
 	const struct fdsets s = { fdsets_size(n), r, w, x };
 
+	uint64_t start;
+	int ready;
+
 	if (!fdsets_time_ok(timeout) || !any_selected(&s))
 		return real()->select(n, r, w, x, timeout);
-	return select_mapped(&s, fdsets_ms(timeout), NULL);
+	start = now_us();
+	ready = select_mapped(&s, fdsets_ms(timeout), NULL);
+	if (timeout)
+		take_away(timeout, now_us() - start);
+	return ready;
 }
 
 PRELOAD_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *x, const struct timespec *timeout,

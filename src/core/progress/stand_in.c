@@ -21,6 +21,7 @@
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/poll_fds.h"
+#include "util/restart.h"
 #include "wire/wire.h"
 
 enum { PARKS = 8 };	/* in a row, before the progress thread serves its descriptors */
@@ -122,18 +123,6 @@ static uint64_t run_deadlines(uint64_t now, uint64_t end)
 	return time_reached(next, now) ? end : time_earlier(next, end);
 }
 
-/* Whether a handler without SA_RESTART may have run, which ends a read(2). */
-static bool handlers_interrupt(void)
-{
-	struct sigaction act;
-
-	for (int sig = 1; sig < NSIG; sig++)
-		if (!sigaction(sig, NULL, &act) && act.sa_handler != SIG_DFL &&
-		    act.sa_handler != SIG_IGN && !(act.sa_flags & SA_RESTART))
-			return true;
-	return false;
-}
-
 static bool read_now(int eventfd, uint64_t *count)
 {
 	struct iovec iov = { count, sizeof(*count) };
@@ -157,7 +146,7 @@ static int wait_until(uint64_t end, int eventfd, uint64_t *count)
 			break;
 		if (rest == PROGRESS_SLEEP) {
 			if (poll_fds(fds, n, &ts) < 0)
-				return errno == EINTR && handlers_interrupt() ? EINTR : EAGAIN;
+				return errno == EINTR && restart_is_refused() ? EINTR : EAGAIN;
 			any = serve(fds, n) || fds[EVENT].revents;
 		}
 		if (any && read_now(eventfd, count))
