@@ -15,6 +15,7 @@
 
 #include <infiniband/verbs.h>
 
+#include "util/atomic.h"
 #include "util/compiler.h"
 #include "wq/reason.h"
 
@@ -113,7 +114,7 @@ static inline enum reason mr_entry_check_local(const struct mr_entry *e, uint32_
 		return REASON_LKEY_UNKNOWN;
 	if (e->pdn != pdn)
 		return REASON_LKEY_PD;
-	if (need & ~e->access)
+	if (need & ~load_relaxed(&e->access))	/* ibv_rereg_mr() may change it */
 		return REASON_LKEY_ACCESS;
 	return mr_entry_spans(e, va, len) ? REASON_NONE : REASON_LKEY_RANGE;
 }
@@ -145,7 +146,7 @@ static inline enum reason mr_entry_check_remote(const struct mr_entry *e, uint32
 		return REASON_RKEY_PD;
 	if (e->kind == MR_WINDOW && e->mw_type == IBV_MW_TYPE_2 && e->qpn != qpn)
 		return REASON_RKEY_WINDOW_QP;
-	if (mem_access_right(access) & ~e->access)
+	if (mem_access_right(access) & ~load_relaxed(&e->access))
 		return REASON_RKEY_ACCESS;
 	return mr_entry_spans(e, va, len) ? REASON_NONE : REASON_RKEY_RANGE;
 }

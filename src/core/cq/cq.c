@@ -167,6 +167,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	cq->create_flags = attr->comp_mask & IBV_CQ_INIT_ATTR_MASK_FLAGS ? attr->flags : 0;
 	cq->comp_vector = attr->comp_vector;
 	cq->moderation_due = VRB_NEVER;
+	cq->left_due = VRB_NEVER;
 	lock_init(&cq->lock);
 	lock_init_shared(&cq->poll_lock);
 	list_init(&cq->event_node);
@@ -368,7 +369,7 @@ static bool held_back(struct vrb_cq *cq, uint64_t now)
 		return false;
 	if (cq->moderation_usec && cq->moderation_due == VRB_NEVER) {
 		cq->moderation_due = time_after(now, cq->moderation_usec * VRB_USEC);
-		vrb_timer_set(&cq->timer, cq->moderation_due);
+		vrb_timer_set(&cq->timer, min(cq->left_due, cq->moderation_due));
 	}
 	return true;
 }
@@ -400,6 +401,19 @@ static uint32_t first_unannounced(const struct vrb_cq *cq)
 }
 
 /*
+ * A program that sleeps in poll() or epoll_wait() with completions left in an armed CQ gets an
+ * event for them, too: mlx5 is armed with the consumer index, behind which they are. It comes late,
+ * so that a program that polls until the CQ is empty gets none. Must hold cq->lock.
+ */
+static void look_later(struct vrb_cq *cq)
+{
+	if (cq->left_due != VRB_NEVER)
+		return;
+	cq->left_due = time_after(clock_now(), LIMIT_CQ_LEFT);
+	vrb_timer_set(&cq->timer, min(cq->left_due, cq->moderation_due));
+}
+
+/*
  * A completion that came before, but after the last event, raises the event at once, unless it was
  * polled. The specification allows it, and UCX, which does not poll again after arming, expects it.
  */
@@ -415,8 +429,10 @@ void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only)
 	first = first_unannounced(cq);
 	if (unlikely(first != cq->shown))
 		notify_of(cq, first, cq->shown, now);
-	if (cq->channel && cq->armed && cq->tail != cq->shown)
+	if (cq->channel && cq->armed && cq->tail != cq->shown) {
 		store_relaxed(&cq->channel->left, true);
+		look_later(cq);
+	}
 	lock_release(&cq->lock);
 }
 
@@ -554,7 +570,11 @@ bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now)
 	lock_acquire(&cq->lock);
 	if (time_reached(cq->moderation_due, now))
 		raise_event(cq);
-	vrb_timer_set(&cq->timer, cq->moderation_due);
+	if (time_reached(cq->left_due, now)) {
+		cq->left_due = VRB_NEVER;
+		notify_of(cq, cq->tail, cq->shown, now);
+	}
+	vrb_timer_set(&cq->timer, min(cq->left_due, cq->moderation_due));
 	overrun = cq->overrun && !cq->overrun_reported;
 	cq->overrun_reported = cq->overrun;
 	lock_release(&cq->lock);

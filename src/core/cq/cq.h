@@ -70,6 +70,7 @@ struct vrb_cq {
 	 */
 	struct lock poll_lock;
 	struct vrb_cqe current;	/* the entry that the readers return; poll_lock */
+	bool none;	/* the last look found nothing to make current */
 
 	struct lock lock;	/* protects everything below except the channel's fields */
 	struct vrb_cqe *ring;
@@ -95,6 +96,7 @@ struct vrb_cq {
 	uint16_t moderation_count, moderation_usec;
 	uint16_t moderated;	/* completions without an event since the CQ was armed */
 	uint64_t moderation_due;	/* VRB_NEVER: no event is delayed */
+	uint64_t left_due;	/* VRB_NEVER: it was not armed beside completions */
 	uint32_t notified;	/* `shown` at the last event */
 	uint64_t newest;	/* the last timestamp given out */
 

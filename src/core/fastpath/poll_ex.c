@@ -22,7 +22,8 @@ static struct vrb_cq *ex_to_cq(struct ibv_cq_ex *ex)
 
 static int take_current(struct vrb_cq *cq)
 {
-	if (!vrb_cq_take(cq, &cq->current))
+	cq->none = !vrb_cq_take(cq, &cq->current);
+	if (cq->none)
 		return ENOENT;
 	cq->ex.status = cq->current.wc.status;
 	cq->ex.wr_id = cq->current.wc.wr_id;
@@ -70,11 +71,15 @@ int vrb_cq_start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	return single ? start_poll_single(ex, attr) : start_poll(ex, attr);
 }
 
+/* Programs go on with it after ENOENT, which mlx5 allows: then it looks for what has come. */
 int vrb_cq_next_poll(struct ibv_cq_ex *ex)
 {
 	struct vrb_cq *cq = ex_to_cq(ex);
-	int ret = take_current(cq);
+	int ret;
 
+	if (unlikely(cq->none))
+		return take_driving(cq);
+	ret = take_current(cq);
 	vrb_tx_send_pending(load_relaxed(&cq->shards));
 	return ret;
 }

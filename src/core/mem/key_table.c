@@ -26,6 +26,7 @@ struct beside {
 enum {
 	REUSE_DELAY = 4096,	/* entries kept free before the oldest is reused */
 	DRAIN_SPINS = 128,	/* before a waiter yields its CPU */
+	IDLE_SPINS = 10000,	/* before mr_entry_idle() gives up */
 	/* entries, then what belongs to each */
 	CHUNK_BYTES = MR_CHUNK * (sizeof(struct mr_entry) + sizeof(struct beside)),
 };
@@ -221,6 +222,32 @@ void mr_entry_retract(struct mr_entry *e)
 		else
 			sched_yield();
 	}
+}
+
+void mr_entry_set_access(struct mr_entry *e, uint32_t access)
+{
+	struct mr_entry *copy = copy_of(e);
+
+	if (copy)
+		store_relaxed(&copy->refs, 0);	/* ordered by the fence in table.wait() */
+	store_relaxed(&e->access, access);
+	full_fence();
+	if (table.wait)
+		table.wait(mr_key_index(e->lkey), e->shared);
+}
+
+bool mr_entry_idle(const struct mr_entry *e)
+{
+	for (unsigned int spins = 0; spins < IDLE_SPINS; spins++) {
+		/* Pairs with mr_entry_put(). */
+		if (!(load_acquire(&e->refs) & ~MR_LIVE))
+			return true;
+		if (spins < DRAIN_SPINS)
+			cpu_relax();
+		else
+			sched_yield();
+	}
+	return false;
 }
 
 const struct mr_entry *vrb_mem_entry(uint32_t key)

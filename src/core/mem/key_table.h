@@ -52,6 +52,16 @@ void mr_entry_publish(struct mr_entry *e);
  */
 void mr_entry_retract(struct mr_entry *e);
 
+/*
+ * New rights for a live entry: accesses that old and new rights allow never fail. Others do not see
+ * the entry until mr_entry_publish() and send their requests here. What began before may go on with
+ * the old rights: then wait as after mr_entry_retract(), and for mr_entry_idle().
+ */
+void mr_entry_set_access(struct mr_entry *e, uint32_t access);
+
+/* Waits for a moment without references; false if none came soon. */
+bool mr_entry_idle(const struct mr_entry *e);
+
 /* The entry of an index; the index must be allocated. */
 struct mr_entry *mr_entry_at(uint32_t index);
 

@@ -374,6 +374,28 @@ static void rereg_values(const struct vrb_mr *mr, const struct mr_entry *e, int 
 		r->va = 0;
 }
 
+/*
+ * Other rights only: as on devices, the region goes on, so that no request fails that old and new
+ * rights allow. False if it has to end first.
+ */
+static bool change_rights(struct vrb_mr *mr, struct mr_entry *e, int flags, const struct region *r,
+			  const struct vrb_mr_waits *waits)
+{
+	struct vrb_pd *pd = mr_entry_holds(mr->index)->pd;
+
+	if (flags != IBV_REREG_MR_CHANGE_ACCESS || r->va != e->va || load_acquire(&e->windows))
+		return false;
+	if (e->access & ~r->access & IBV_ACCESS_LOCAL_WRITE)
+		waits->requests(pd, e->lkey);
+	mr_entry_set_access(e, r->access);
+	waits->copies(pd);
+	if (!mr_entry_idle(e))
+		return false;
+	mr->access = r->access;
+	mr_entry_publish(e);
+	return true;
+}
+
 int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, size_t length,
 		 unsigned int access, const struct vrb_mr_waits *waits)
 {
@@ -388,6 +410,8 @@ int vrb_mr_rereg(struct vrb_mr *mr, int flags, struct vrb_pd *pd, void *addr, si
 	rereg_values(mr, e, flags, addr, length, access, &r);
 	mr_entry_put(e);
 	err = check_region(r.addr, r.length, r.va, r.access, &r.shared);
+	if (!err && change_rights(mr, e, flags, &r, waits))
+		return 0;
 	if (!err)
 		err = retract("ibv_rereg_mr", mr, e, waits);
 	if (err)
