@@ -256,6 +256,30 @@ static void test_refused_request(void)
 	tear_down();
 }
 
+/* The peer is not there: what could have reached it. */
+static void test_nobody(void)
+{
+	bool local = !strcmp(getenv("VERBENA_TRANSPORT"), "local");
+	struct ibv_send_wr wr = { .wr_id = 5, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_cq *cq = world_cq(&w, 4);
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *gone = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	uint32_t number = gone->qp_num;
+	struct ibv_wc wc;
+
+	CHECK_EQ(ibv_destroy_qp(gone), 0);
+	CHECK_EQ(truncate(log_path, 0), 0);
+	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTS; s++)
+		world_move(&w, qp, s, number);
+	CHECK_EQ(ibv_post_send(qp, &wr, &bad), 0);
+	wc = world_expect(cq, 5, IBV_WC_RETRY_EXC_ERR);
+	CHECK_EQ(wc.vendor_err, local ? 312 : 304);
+	expect_logged(logged(), local ? "this process has no UDP transport" : "no acknowledgement");
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+}
+
 int main(void)
 {
 	int fd = mkstemp(log_path);
@@ -272,6 +296,7 @@ int main(void)
 	test_no_line_without_failure();
 	test_refused_modification();
 	test_refused_request();
+	test_nobody();
 	world_close(&w);
 	unlink(log_path);
 	return 0;

@@ -117,6 +117,14 @@ static bool revokes(const struct vrb_qp *qp)
 	       (!wq_receives(qp->wq.state) || qp->peer.granted & ~qp->wq.access);
 }
 
+static void warn_unpublished(const struct vrb_qp *qp)
+{
+	log_limited(LOG_LOCAL, LOG_WARN,
+		    "QP 0x%x is not shown to processes of this host, as %u are: they reach it %s",
+		    qp->wq.qpn, (unsigned int)SEG_QPS,
+		    vrb.wire ? "by UDP only" : "in no way, without UDP here");
+}
+
 void vrb_peer_publish(struct vrb_qp *qp)
 {
 	const struct seg_qp_facts facts = {
@@ -142,7 +150,9 @@ void vrb_peer_publish(struct vrb_qp *qp)
 		qp->wq.direct = qp->wq.fence_reads = false;
 		qp->wq.pull_min = qp->wq.whole_max = 0;
 	}
-	if (!segment_publish_qp(local_segment(vrb.local), &qp->wq, facts) && !qp->peer.word)
+	if (segment_publish_qp(local_segment(vrb.local), &qp->wq, facts))
+		warn_unpublished(qp);
+	else if (!qp->peer.word)
 		qp->peer.word = segment_progress(local_segment(vrb.local), qp->wq.qpn);
 	/* From now on no peer may do with its memory what it no longer grants. */
 	if (revoked)

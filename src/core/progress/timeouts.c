@@ -47,9 +47,12 @@ static void fail_user(struct vrb_qp *qp, void *arg)
 	lock_release(&qp->lock);
 }
 
-static enum reason network_reason(const struct net_addr *peer, uint64_t now)
+/* Why the QP's peer does not answer, if that is known. */
+static enum reason path_reason(const struct vrb_qp *qp, uint64_t now)
 {
-	switch (path_errors_latest(vrb.wire->path_errors, peer, now)) {
+	if (!vrb.wire)
+		return qp->peer.process ? REASON_NONE : REASON_PATH_LOCAL_ONLY;
+	switch (path_errors_latest(vrb.wire->path_errors, &qp->wq.path.dst, now)) {
 	case 0:
 		return REASON_NONE;
 	case EMSGSIZE:
@@ -129,7 +132,7 @@ static bool expire_qp(struct vrb_qp *qp, struct vrb_tx_batch *b, uint64_t now)
 		roce_defer_timeout(&qp->roce, now);
 	if (time_reached(roce_next_timeout(&qp->roce), now)) {
 		in_vain = false;
-		qp->wq.unreached = vrb.wire ? network_reason(&qp->wq.path.dst, now) : REASON_NONE;
+		qp->wq.unreached = path_reason(qp, now);
 		roce_timeout(&qp->roce, now);
 	}
 	if (qp->peer.process) {
