@@ -256,6 +256,9 @@ def case_vd020_mode_755(bench):
 
 def case_vd025_another_directory(bench):
     provoke(bench, "VD025", "/proc/self", env={"VERBENA_DIR": "/proc/self"})
+    # An ordinary user is root in the namespace, but the host's root may have that directory.
+    if not bench.as_root and os.path.exists("/tmp/verbena-0"):
+        raise LeftOut("/tmp/verbena-0 belongs to another user")
     in_namespace(
         bench, "VD025", ["-m"], "mount -t tmpfs -o ro none /dev/shm", "/tmp/verbena-",
         env={"VERBENA_DIR": None},
