@@ -5,7 +5,8 @@
  * System calls that no program of the stock tests uses, with librspreload.so preloaded:
  * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, FIONREAD in a small stack, a
  * poll() that is cancelled, syscall(), waits that let signals in, options, questions about
- * interfaces. And with RDMAV_FORK_SAFE=1, clients that the server cannot wait for.
+ * interfaces, children that close what they inherit. And with RDMAV_FORK_SAFE=1, clients that the
+ * server cannot wait for.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -25,6 +26,7 @@
 #include <sys/ioctl.h>
 #include <sys/resource.h>
 #include <sys/select.h>
+#include <sys/sendfile.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -462,6 +464,148 @@ static void connects_by_tcp(void)
 	CHECK_EQ(close(listener), 0);
 }
 
+/* That a descriptor of the system, with a number of the lowest, is no connection. */
+static void expect_files(int first, int count)
+{
+	char c;
+
+	for (int i = 0; i < count; i++) {
+		int fd = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+
+		CHECK(fd >= first);
+		CHECK_EQ(read(fd, &c, 1), 1);
+	}
+}
+
+static void expect_bytes(int from, int to)
+{
+	char c;
+
+	CHECK_EQ(write(from, "b", 1), 1);
+	CHECK_EQ(read(to, &c, 1), 1);
+	CHECK_EQ(c, 'b');
+}
+
+/* Runs the function in a child of vfork(), which has the memory of its parent. */
+static void in_vfork(void (*fn)(int from, int to), int from, int to)
+{
+	pid_t pid = vfork();
+	int status;
+
+	if (!pid) {
+		fn(from, to);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	expect_bytes(from, to);
+}
+
+static void close_both(int from, int to)
+{
+	close(from);
+	syscall(SYS_close, to);
+}
+
+static void close_all(int from, int to)
+{
+	close_range(3, ~0U, 0);
+}
+
+static void close_all_from(int from, int to)
+{
+	closefrom(3);
+}
+
+static void duplicate(int from, int to)
+{
+	dup(from);
+	fcntl(from, F_DUPFD, 0);
+}
+
+static int replaced_number;
+
+static void replace(int from, int to)
+{
+	dup2(from, replaced_number);
+	dup2(replaced_number, to);
+}
+
+/* What a child of vfork() closes and makes is its own. */
+static void vfork_children(int from, int to)
+{
+	int pipes[2];
+	char c;
+
+	in_vfork(close_both, from, to);
+	in_vfork(close_all, from, to);
+	in_vfork(close_all_from, from, to);
+	in_vfork(duplicate, from, to);
+	CHECK_EQ(pipe(pipes), 0); /* with the numbers of the child's duplicates */
+	replaced_number = pipes[0];
+	in_vfork(replace, from, to);
+	CHECK_EQ(write(pipes[1], "p", 1), 1);
+	CHECK_EQ(read(pipes[0], &c, 1), 1);
+	CHECK_EQ(c, 'p');
+	CHECK_EQ(close(pipes[0]), 0);
+	CHECK_EQ(close(pipes[1]), 0);
+}
+
+/* A child that closes all, as daemons do, opens files with the numbers of connections. */
+static void forked_child(void (*close_them)(int from, int to), int from, int to)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		close_them(from, to);
+		expect_files(3, (from > to ? from : to) - 2);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	expect_bytes(from, to);
+}
+
+static void forked_children(int from, int to)
+{
+	forked_child(close_all, from, to);
+	forked_child(close_all_from, from, to);
+}
+
+/* As on Linux, select() tells what is left of its time. */
+static void select_counts_down(int from, int to)
+{
+	struct timeval t = { .tv_usec = 1000 };
+	fd_set set;
+	char c;
+
+	FD_ZERO(&set);
+	FD_SET(to, &set);
+	CHECK_EQ(select(to + 1, &set, NULL, NULL, &t), 0);
+	CHECK_EQ(t.tv_sec, 0);
+	CHECK_EQ(t.tv_usec, 0);
+	t = limit();
+	FD_SET(to, &set);
+	CHECK_EQ(write(from, "c", 1), 1);
+	CHECK_EQ(select(to + 1, &set, NULL, NULL, &t), 1);
+	CHECK(t.tv_sec < LIMIT_S || t.tv_usec == 0);
+	CHECK_EQ(read(to, &c, 1), 1);
+}
+
+static void sends_of_no_offset(int from)
+{
+	FILE *f = tmpfile();
+	off_t at = -1;
+
+	CHECK(f);
+	errno = 0;
+	CHECK_EQ(sendfile(from, fileno(f), &at, 1), -1);
+	CHECK_EQ(errno, EINVAL);
+	CHECK_EQ(at, -1);
+	CHECK_EQ(fclose(f), 0);
+}
+
 /* The peer of a connection that is closed by system call learns it. */
 static void closes_by_number(int from, int to)
 {
@@ -490,6 +634,10 @@ static void over_rsockets(void)
 	options(to);
 	interfaces(to);
 	splices_nothing(to);
+	sends_of_no_offset(from);
+	select_counts_down(from, to);
+	vfork_children(from, to);
+	forked_children(from, to);
 	standard_io(from, to);
 	a_cancelled_thread_keeps_nothing(listener, &a);
 	accepts_once_there_is_a_number(listener, &a);

@@ -13,6 +13,8 @@ enum {
 	WAIT_MS = WORLD_LIMIT_S * 1000,
 	MESSAGES = 1000,
 	FILLS = 20,
+	TURNS = 4,
+	PORT_FREE = 9,	/* no program listens on port discard */
 };
 
 static int ep;
@@ -199,6 +201,65 @@ static void asleep(struct rspair *p)
 	expect_none();
 }
 
+/* An ordinary descriptor that is always ready leaves the rsocket a turn, and the other way. */
+static void both_ready(struct rspair *p)
+{
+	struct epoll_event e;
+	bool rsockets_turn = false, pipes_turn = false;
+	int pipes[2];
+	char c;
+
+	CHECK_EQ(pipe(pipes), 0);
+	CHECK_EQ(write(pipes[1], "y", 1), 1);
+	control(EPOLL_CTL_ADD, pipes[0], EPOLLIN);
+	expect(pipes[0], EPOLLIN);
+	CHECK_EQ(rsend(p->fd[0], "x", 1, 0), 1);
+	CHECK_EQ(rspair_poll(p->fd[1], POLLIN, WAIT_MS), POLLIN);
+	for (int i = 0; i < TURNS; i++) {
+		CHECK_EQ(repoll_wait(ep, &e, 1, WAIT_MS), 1);
+		CHECK_EQ(e.events, EPOLLIN);
+		rsockets_turn |= e.data.u64 == 0x100000000 + (uint64_t)p->fd[1];
+		pipes_turn |= e.data.u64 == 0x100000000 + (uint64_t)pipes[0];
+	}
+	CHECK(rsockets_turn);
+	CHECK(pipes_turn);
+	CHECK_EQ(rrecv(p->fd[1], &c, 1, 0), 1);
+	CHECK_EQ(close(pipes[0]), 0);
+	CHECK_EQ(close(pipes[1]), 0);
+	expect_none();
+}
+
+/* As the system, the end of a connection is reported without being asked for; and an error. */
+static void ends_unasked(bool modified)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	char c;
+
+	control(EPOLL_CTL_ADD, p.fd[1], modified ? EPOLLOUT : 0);
+	if (modified)
+		control(EPOLL_CTL_MOD, p.fd[1], 0);
+	CHECK_EQ(rsend(p.fd[0], "x", 1, 0), 1);
+	CHECK_EQ(rspair_poll(p.fd[1], POLLIN, WAIT_MS), POLLIN);
+	expect_none();
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
+	CHECK_EQ(rclose(p.fd[0]), 0);
+	expect(p.fd[1], EPOLLHUP);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+	expect_none();
+}
+
+static void fails_unasked(void)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, PORT_FREE);
+	int fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), -1);
+	control(EPOLL_CTL_ADD, fd, 0);
+	expect(fd, EPOLLERR);
+	CHECK_EQ(rclose(fd), 0);
+}
+
 static void listeners(void)
 {
 	struct sockaddr_storage a;
@@ -286,7 +347,11 @@ int main(void)
 	control(EPOLL_CTL_MOD, p.fd[1], EPOLLIN);
 	polled_itself(&p);
 	asleep(&p);
+	both_ready(&p);
 	rspair_close(&p);
+	ends_unasked(false);
+	ends_unasked(true);
+	fails_unasked();
 	listeners();
 	listens_later();
 	ends_with_data();

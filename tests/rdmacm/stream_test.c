@@ -347,6 +347,8 @@ static void messages(void)
 		.msg_iovlen = 1,
 	};
 
+	CHECK_FAILS(rsend(p.fd[0], "!", 1, MSG_OOB), EOPNOTSUPP);
+	CHECK_FAILS(rsendmsg(p.fd[0], &msg, MSG_OOB), EOPNOTSUPP);
 	CHECK_EQ(rsendmsg(p.fd[0], &msg, 0), 1);
 	CHECK_EQ(rrecv(p.fd[1], &c, 1, MSG_PEEK), 1);
 	CHECK_FAILS(rrecv(p.fd[1], &c, 1, MSG_ERRQUEUE), EAGAIN);
@@ -556,6 +558,24 @@ static void wrong_states(void)
 	CHECK_FAILS(rsend(0, "x", 1, 0), EBADF);
 }
 
+/* A listener connects to nobody, and listens on. */
+static void connecting_listener(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	struct sockaddr_storage a;
+	socklen_t len = sizeof(a);
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0), peer;
+
+	CHECK_EQ(rgetsockname(p.listener, (struct sockaddr *)&a, &len), 0);
+	CHECK_FAILS(rconnect(p.listener, (struct sockaddr *)&a, len), EISCONN);
+	CHECK_EQ(rconnect(fd, (struct sockaddr *)&a, len), 0);
+	peer = raccept(p.listener, NULL, NULL);
+	CHECK(peer >= 0);
+	CHECK_EQ(rclose(fd), 0);
+	CHECK_EQ(rclose(peer), 0);
+	rspair_close(&p);
+}
+
 static void names(void)
 {
 	struct rspair p = rspair_make(LOOPBACK, 0);
@@ -763,6 +783,7 @@ int main(void)
 	both_end();
 	select_beyond_fd_setsize();
 	wrong_states();
+	connecting_listener();
 	names();
 	mapped_address(NULL);
 	mapped_address(&(struct sockaddr_in6){ .sin6_family = AF_INET6 });
