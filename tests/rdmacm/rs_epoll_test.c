@@ -255,6 +255,7 @@ static void fails_unasked(void)
 	int fd = rsocket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
 
 	CHECK_EQ(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), -1);
+	CHECK_EQ(rspair_poll(fd, 0, WAIT_MS), POLLERR);
 	control(EPOLL_CTL_ADD, fd, 0);
 	expect(fd, EPOLLERR);
 	CHECK_EQ(rclose(fd), 0);
