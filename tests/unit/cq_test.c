@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The ring of a completion queue against a plain list, with random additions, polls, purges and
- * resizes; and the send slots that polling releases.
+ * resizes; the send slots that polling releases; and events for entries left in it.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -15,6 +15,7 @@
 #include "core/base/context.h"
 #include "core/base/state.h"
 #include "core/cq/async_event.h"
+#include "core/cq/comp_channel.h"
 #include "core/cq/cq.h"
 #include "core/cq/round.h"
 #include "core/qp/qp.h"
@@ -286,6 +287,55 @@ static void test_overrun_is_reported_once(void **state)
 	assert_int_equal(vrb_cq_destroy(cq), 0);
 }
 
+/*
+ * A CQ armed beside entries that an event has announced raises another after a while, once, but
+ * not if they were polled.
+ */
+static void test_left_in_an_armed_cq(void **state)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+	struct model m = { 0 };
+	struct vrb_channel *ch;
+	struct vrb_cq *cq;
+	uint64_t late;
+
+	assert_int_equal(vrb_channel_create(ctx, &ch), 0);
+	attr.channel = &ch->ibv;
+	assert_int_equal(vrb_cq_create(ctx, &attr, false, NULL, &cq), 0);
+	vrb_cq_arm_only(cq, false);
+	for (int i = 0; i < 3; i++)
+		add(cq, &m, 0, i);
+	assert_int_equal(cq->event_pending, 1);
+	vrb_cq_arm_only(cq, false);	/* for what came after the event */
+	assert_int_equal(cq->event_pending, 2);
+	take(cq, &m);
+	vrb_cq_arm_only(cq, false);
+	vrb_cq_timeout(cq, 0);
+	assert_int_equal(cq->event_pending, 2);
+	late = clock_now() + 1000000 * VRB_MSEC;
+	vrb_cq_timeout(cq, late);
+	vrb_cq_timeout(cq, late);
+	assert_int_equal(cq->event_pending, 3);
+	/* polled empty meanwhile */
+	vrb_cq_arm_only(cq, false);
+	take(cq, &m);
+	take(cq, &m);
+	vrb_cq_timeout(cq, late);
+	assert_int_equal(cq->event_pending, 3);
+	add(cq, &m, 0, 9);
+	assert_int_equal(cq->event_pending, 4);
+	take(cq, &m);
+	/* only solicited ones */
+	vrb_cq_arm_only(cq, true);
+	add(cq, &m, 0, 10);
+	vrb_cq_arm_only(cq, true);
+	vrb_cq_timeout(cq, late);
+	assert_int_equal(cq->event_pending, 4);
+	take(cq, &m);
+	assert_int_equal(vrb_cq_destroy(cq), 0);
+	assert_int_equal(vrb_channel_destroy(ch), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -295,6 +345,7 @@ int main(void)
 		cmocka_unit_test(test_index_wrap),
 		cmocka_unit_test(test_timestamps),
 		cmocka_unit_test(test_overrun_is_reported_once),
+		cmocka_unit_test(test_left_in_an_armed_cq),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

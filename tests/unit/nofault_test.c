@@ -300,6 +300,94 @@ static void default_action_still_kills(void **state)
 	assert_int_equal(killed_by(ignore_sent), 0);
 }
 
+/* ---- Handlers for one fault ---- */
+
+static volatile int *one_shot_calls;	/* shared with the children */
+static bool one_shot_raises;
+
+static void one_shot(int sig, siginfo_t *info, void *context)
+{
+	if (++*one_shot_calls > 1)
+		_exit(1);
+	if (one_shot_raises)
+		raise(sig);	/* else it returns, and the access faults again */
+}
+
+static void install_one_shot(int flags)
+{
+	struct sigaction act = {
+		.sa_sigaction = one_shot,
+		.sa_flags = SA_SIGINFO | SA_RESETHAND | flags,
+	};
+
+	assert_int_equal(sigaction(SIGSEGV, &act, NULL), 0);
+	vrb_guard_install();
+}
+
+static void fault_once(void)
+{
+	install_one_shot(0);
+	write_to_null();
+}
+
+static void fault_once_nodefer(void)
+{
+	install_one_shot(SA_NODEFER);
+	write_to_null();
+}
+
+static void send_once(void)
+{
+	install_one_shot(0);
+	raise(SIGSEGV);
+	raise(SIGSEGV);
+}
+
+/* A guarded access is no fault of the program, and spends no handler. */
+static void fault_once_after_guarded(void)
+{
+	uint8_t dst[8];
+
+	install_one_shot(0);
+	if (vrb_guard_copy(dst, page_and_guard(PROT_NONE), sizeof(dst)) || *one_shot_calls)
+		_exit(2);
+	write_to_null();
+}
+
+/* Installed again, it serves once more. */
+static void send_once_each(void)
+{
+	install_one_shot(0);
+	raise(SIGSEGV);
+	if (*one_shot_calls != 1)
+		_exit(3);
+	*one_shot_calls = 0;
+	install_one_shot(0);
+	raise(SIGSEGV);
+	raise(SIGSEGV);
+}
+
+static void a_handler_for_one_fault(void **state)
+{
+	static void (*const ways[])(void) = { fault_once, fault_once_nodefer, send_once,
+					      fault_once_after_guarded };
+
+	one_shot_calls = mmap(NULL, page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+			      0);
+	assert_true(one_shot_calls != MAP_FAILED);
+	for (size_t i = 0; i < 2 * ARRAY_SIZE(ways); i++) {
+		one_shot_raises = i % 2;
+		*one_shot_calls = 0;
+		assert_int_equal(killed_by(ways[i / 2]), SIGSEGV);
+		assert_int_equal(*one_shot_calls, 1);
+	}
+	one_shot_raises = false;
+	*one_shot_calls = 0;
+	assert_int_equal(killed_by(send_once_each), SIGSEGV);
+	assert_int_equal(*one_shot_calls, 1);
+	munmap((void *)one_shot_calls, page);
+}
+
 static void *copy_with_all_blocked(void *p)
 {
 	uint8_t dst[64];
@@ -336,6 +424,7 @@ int main(void)
 		cmocka_unit_test(faults_of_the_program_go_to_its_handler),
 		cmocka_unit_test(a_later_handler_that_chains),
 		cmocka_unit_test(default_action_still_kills),
+		cmocka_unit_test(a_handler_for_one_fault),
 	};
 
 	page = sysconf(_SC_PAGESIZE);

@@ -141,7 +141,10 @@ static void test_armed_after_destruction(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
-/* A completion that an event has announced raises no other. */
+/*
+ * A completion that an event has announced raises no other at once (unit cq); one that comes after
+ * the CQ was armed does.
+ */
 static void test_armed_after_completion(void)
 {
 	struct ibv_sge sge = world_sge(&buf, 0, 8);
@@ -153,10 +156,19 @@ static void test_armed_after_completion(void)
 	/* the progress thread completes it */
 	await_event();
 	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
-	CHECK(!readable());
 	world_post(a, &wr);
 	await_event();
 	world_poll(cq, wc, 2);
+}
+
+/* Nothing is left and the CQ is not armed, whatever was. */
+static void take_last_request(void)
+{
+	complete_one();
+	while (readable()) {
+		get_event();
+		ibv_ack_cq_events(cq, 1);
+	}
 }
 
 /* A program that polls once for each event, and sleeps with completions left, gets them all. */
@@ -177,11 +189,48 @@ static void test_sleeps_with_completions(void)
 		CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
 		polled += ibv_poll_cq(cq, 1, &wc);
 	}
-	complete_one();	/* takes the last request for an event */
-	while (readable()) {
-		get_event();
-		ibv_ack_cq_events(cq, 1);
+	take_last_request();
+}
+
+/*
+ * Returns after n completions, of which it polls at most a few for each event, as libevpl does; it
+ * sleeps in poll() while the others lie in the armed CQ.
+ */
+static void poll_few_per_event(int n, enum ibv_wc_status status)
+{
+	enum { FEW = 3 };
+	struct ibv_wc wc;
+
+	while (n > 0) {
+		await_event();
+		CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+		for (int i = 0; i < FEW && ibv_poll_cq(cq, 1, &wc) == 1; i++, n--)
+			CHECK_EQ(wc.status, status);
 	}
+	CHECK_EQ(n, 0);
+	take_last_request();
+}
+
+/* A program that sleeps in poll() with completions left gets events for them, too. */
+static void test_sleeps_in_poll_with_completions(void)
+{
+	enum { LEFT = 14 };
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &buf, 64);
+	int flags = fcntl(channel->fd, F_GETFL);
+	struct ibv_qp *qp;
+
+	CHECK_EQ(fcntl(channel->fd, F_SETFL, flags | O_NONBLOCK), 0);
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	for (int i = 0; i < LEFT; i++)
+		world_post(a, &wr);
+	poll_few_per_event(LEFT, IBV_WC_SUCCESS);
+	/* all come at once */
+	CHECK_EQ(ibv_req_notify_cq(cq, 0), 0);
+	qp = world_flushed(&w, cq, LEFT);
+	poll_few_per_event(LEFT, IBV_WC_WR_FLUSH_ERR);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(fcntl(channel->fd, F_SETFL, flags), 0);
 }
 
 static void send_with(unsigned int flags)
@@ -429,6 +478,7 @@ int main(void)
 	test_armed_after_destruction();
 	test_armed_after_completion();
 	test_sleeps_with_completions();
+	test_sleeps_in_poll_with_completions();
 	test_solicited();
 	test_solicited_or_failed();
 	test_several();

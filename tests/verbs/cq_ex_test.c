@@ -3,7 +3,10 @@
 #include <endian.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdlib.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "world.h"
 
@@ -274,8 +277,87 @@ static void test_two_pollers(void)
 	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
 }
 
+/* Goes on after ENOENT, without ibv_start_poll(). */
+static void next_until_found(struct ibv_cq_ex *ex)
+{
+	int ret;
+
+	do
+		ret = ibv_next_poll(ex);
+	while (ret == ENOENT);
+	CHECK_EQ(ret, 0);
+	CHECK_EQ(ex->status, IBV_WC_SUCCESS);
+}
+
+/* ibv_next_poll() after ENOENT, at the start or later, receives what has come. */
+static void next_poll_looks(uint32_t flags, enum ibv_qp_type type)
+{
+	struct ibv_cq_ex *ex = make(0, flags);
+	struct ibv_cq *cq = ibv_cq_ex_to_cq(ex), *send_cq = world_cq(&w, 16);
+	struct ibv_qp *a = world_qp(&w, type, send_cq, NULL), *b = world_qp(&w, type, cq, NULL);
+	struct ibv_poll_cq_attr none = { 0 };
+	uint64_t id = 0;
+
+	world_connect(&w, a, b);
+	for (int round = 0; round < 20; round++) {
+		bool single = flags & IBV_CREATE_CQ_ATTR_SINGLE_THREADED;
+
+		for (int i = 0; i < 3; i++)
+			world_recv(b, id + i, world_sge(&buf, 100, 100));
+		if (single)	/* nothing is locked, and the CQ may be polled on */
+			CHECK_EQ(ibv_start_poll(ex, &none), ENOENT);
+		world_send(a, 7, world_sge(&buf, 0, 10));
+		if (single)
+			next_until_found(ex);
+		else
+			wait_for(ex);
+		for (int i = 0; i < 3; i++, id++) {
+			CHECK_EQ(ex->wr_id, id);
+			CHECK_EQ(ibv_next_poll(ex), ENOENT);
+			if (i == 2)
+				break;
+			world_send(a, 7, world_sge(&buf, 0, 10));
+			next_until_found(ex);
+		}
+		id++;
+		ibv_end_poll(ex);
+		for (int i = 0; i < 3; i++)
+			world_expect(send_cq, 7, IBV_WC_SUCCESS);
+	}
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	CHECK_EQ(ibv_destroy_cq(send_cq), 0);
+}
+
+/* Without a progress thread nobody else looks. Before the world is open. */
+static void test_next_poll_looks(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (pid == 0) {
+		alarm(WORLD_LIMIT_S * test_slower());
+		setenv("VERBENA_PROGRESS", "none", 1);
+		world_open(&w);
+		buf = world_buffer(&w, 4096, WORLD_ACCESS);
+		for (int i = 0; i < 2; i++) {
+			next_poll_looks(IBV_CREATE_CQ_ATTR_SINGLE_THREADED,
+					i ? IBV_QPT_UC : IBV_QPT_RC);
+			next_poll_looks(0, i ? IBV_QPT_UC : IBV_QPT_RC);
+		}
+		world_free(&buf);
+		world_close(&w);
+		exit(0);
+	}
+	CHECK(pid > 0);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+}
+
 int main(void)
 {
+	test_next_poll_looks();
 	world_open(&w);
 	buf = world_buffer(&w, 4096, WORLD_ACCESS);
 	test_create();

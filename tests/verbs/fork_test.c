@@ -5,6 +5,8 @@
  * device itself.
  */
 #include <errno.h>
+#include <pthread.h>
+#include <sched.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,6 +167,56 @@ static void child(struct link *inherited, int round)
 	_exit(0);
 }
 
+static bool enough;	/* atomic */
+static unsigned int cycles;	/* atomic */
+
+static void *open_and_close(void *arg)
+{
+	while (!__atomic_load_n(&enough, __ATOMIC_ACQUIRE)) {
+		struct world w;
+
+		world_open(&w);
+		world_close(&w);
+		__atomic_add_fetch(&cycles, 1, __ATOMIC_RELEASE);
+	}
+	return NULL;
+}
+
+/*
+ * A child that is forked while other threads open and close devices inherits no lock of theirs: it
+ * opens and closes a device of its own.
+ */
+static void test_beside_a_closing_device(void)
+{
+	enum { THREADS = 2, FORKS = 200 };
+	pthread_t thread[THREADS];
+
+#if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
+	left_out(1, "sanitizers do not support fork with several threads");
+	return;
+#endif
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_create(&thread[i], NULL, open_and_close, NULL), 0);
+	while (__atomic_load_n(&cycles, __ATOMIC_ACQUIRE) < THREADS)
+		sched_yield();
+	for (int i = 0; i < FORKS; i++) {
+		pid_t pid = fork();
+
+		if (pid == 0) {
+			struct world own;
+
+			alarm(WORLD_LIMIT_S * test_slower());
+			world_open(&own);
+			world_close(&own);
+			_exit(0);
+		}
+		wait_for(pid);
+	}
+	__atomic_store_n(&enough, true, __ATOMIC_RELEASE);
+	for (int i = 0; i < THREADS; i++)
+		CHECK_EQ(pthread_join(thread[i], NULL), 0);
+}
+
 int main(void)
 {
 	struct link l;
@@ -186,5 +238,6 @@ int main(void)
 	}
 	link_use(&l, 9);
 	link_close(&l);
+	test_beside_a_closing_device();
 	return 0;
 }
