@@ -17,7 +17,7 @@
 
 enum {
 	SIZE = 4 << 20,		/* takes long enough that it is revoked in between */
-	ROUNDS = 63,
+	ROUNDS = 64,
 	TIMEOUT = 10,
 	RETRIES = 3,
 	SCANS = 50,
@@ -85,7 +85,7 @@ static void expect_unchanged(struct rc *rc)
 }
 
 enum revocation {
-	DEREG, REREG, DESTROY_QP, QP_RIGHTS, INVALIDATE, UNBIND, DEALLOC_MW, REVOCATIONS
+	DEREG, REREG, RIGHTS, DESTROY_QP, QP_RIGHTS, INVALIDATE, UNBIND, DEALLOC_MW, REVOCATIONS
 };
 
 static struct ibv_mw *mw;	/* bound to the whole region in the last three */
@@ -148,6 +148,10 @@ static void revoke_access(struct rc *rc, enum revocation revocation, void *other
 		/* The region moves to another buffer and no longer contains the old address. */
 		CHECK(ibv_rereg_mr(rc->mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, other_buffer,
 				   4096, 0) == 0);
+		break;
+	case RIGHTS:
+		CHECK(ibv_rereg_mr(rc->mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0,
+				   REMOTE & ~IBV_ACCESS_REMOTE_WRITE) == 0);
 		break;
 	case DESTROY_QP:
 		CHECK(ibv_destroy_qp(rc->qp) == 0);

@@ -271,6 +271,11 @@ static void type_2_lifetime(struct setup *s)
 	CHECK_EQ(ibv_dealloc_mw(mw), 0);
 }
 
+static int change_rights(struct setup *s, int access)
+{
+	return ibv_rereg_mr(s->target.mr, IBV_REREG_MR_CHANGE_ACCESS, NULL, NULL, 0, access);
+}
+
 /* Several windows over one region, each usable only through the QP that bound it. */
 static void windows_of_several_qps(struct setup *s)
 {
@@ -282,8 +287,21 @@ static void windows_of_several_qps(struct setup *s)
 	bind_through(s, s->b, of_b, key_b, IBV_WC_SUCCESS);
 	write_through(s, key_b, 0, IBV_WC_SUCCESS);
 	CHECK_EQ(ibv_dereg_mr(s->target.mr), EBUSY);
+	CHECK_EQ(change_rights(s, IBV_ACCESS_LOCAL_WRITE), IBV_REREG_MR_ERR_CMD);
+	CHECK_EQ(errno, EBUSY);
+	write_through(s, key_b, 0, IBV_WC_SUCCESS);
 	write_through(s, key_a, 0, IBV_WC_REM_ACCESS_ERR);
 	CHECK_EQ(ibv_dealloc_mw(of_a), 0);
+	CHECK_EQ(ibv_dealloc_mw(of_b), 0);
+	/* None is bound any more. */
+	of_b = ibv_alloc_mw(s->w.pd, IBV_MW_TYPE_2);
+	key_b = ibv_inc_rkey(of_b->rkey);
+	CHECK_EQ(change_rights(s, IBV_ACCESS_LOCAL_WRITE), 0);
+	bind_through(s, s->b, of_b, key_b, IBV_WC_MW_BIND_ERR);
+	reconnect(s);
+	CHECK_EQ(change_rights(s, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_MW_BIND), 0);
+	bind_through(s, s->b, of_b, key_b, IBV_WC_SUCCESS);
+	write_through(s, key_b, 0, IBV_WC_SUCCESS);
 	CHECK_EQ(ibv_dealloc_mw(of_b), 0);
 }
 
