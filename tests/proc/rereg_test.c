@@ -20,7 +20,7 @@
 
 enum {
 	SIZE = 1 << 16,
-	READS = 4000,
+	READS = 20000,
 	ROUNDS = 20,
 	TIMEOUT = 18,	/* no request may fail on a busy machine */
 	RETRIES = 7,

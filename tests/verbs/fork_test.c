@@ -188,7 +188,7 @@ static void *open_and_close(void *arg)
  */
 static void test_beside_a_closing_device(void)
 {
-	enum { THREADS = 2, FORKS = 200 };
+	enum { THREADS = 2, FORKS = 60 };
 	pthread_t thread[THREADS];
 
 #if defined(__SANITIZE_THREAD__) || defined(__SANITIZE_ADDRESS__)
