@@ -6,11 +6,13 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <sys/mman.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "fork_settled.h"
 #include "left_out.h"
+#include "next_syscall.h"
 #include "world.h"
 
 #if defined(__SANITIZE_THREAD__)
@@ -110,8 +112,12 @@ static void inherited(void)
 	pair_destroy(&p);
 }
 
-/* How a client ends, or a signal. UNHEARD: its peer is stopped, with a full inbox; it exits. */
+/*
+ * How a client ends, or a signal. UNHEARD: its peer is stopped, with a full inbox; it exits. DYING:
+ * it is killed before the message leaves.
+ */
 enum {
+	DISCONNECTS_DYING = 1000,
 	EXITS = 0,
 	DISCONNECTS_UNHEARD = -1,
 	ESTABLISHES_UNHEARD = -2,
@@ -121,6 +127,22 @@ enum {
 enum {
 	FILLERS = 32,	/* requests that fill an inbox */
 };
+
+static __thread bool dies_sending;
+
+/* Replaces that of the C library. */
+__attribute__((visibility("default"))) long syscall(long number, ...)
+{
+	va_list args;
+	long ret;
+
+	if (dies_sending && (number == SYS_sendmsg || number == SYS_sendmmsg))
+		raise(SIGKILL);
+	va_start(args, number);
+	ret = next_syscall(number, args);
+	va_end(args);
+	return ret;
+}
 
 static struct rdma_cm_id *start_connecting(struct rdma_event_channel *ch, uint16_t port,
 					   bool with_qp)
@@ -210,6 +232,10 @@ static void client(uint16_t port, int go, int how)
 		disconnect_unheard(id, port);
 	if (how <= EXITS)
 		exit(0);
+	if (how == DISCONNECTS_DYING) {
+		dies_sending = true;
+		rdma_disconnect(id);
+	}
 	for (;;)
 		pause();
 }
@@ -262,9 +288,9 @@ static void ended(int how)
 	if (how != REJECTS_UNHEARD)
 		expect_of(ch, id, RDMA_CM_EVENT_ESTABLISHED);
 	CHECK_EQ(write(go[1], "", 1), 1);
-	if (how > 0)
+	if (how > 0 && how < DISCONNECTS_DYING)
 		CHECK_EQ(kill(child, how), 0);
-	wait_for(child, how > 0 ? how : 0);
+	wait_for(child, how == DISCONNECTS_DYING ? SIGKILL : how > 0 ? how : 0);
 	expect_of(ch, id, how == REJECTS_UNHEARD ? RDMA_CM_EVENT_REJECTED :
 						   RDMA_CM_EVENT_DISCONNECTED);
 	CHECK_EQ(rdma_disconnect(id), 0);
@@ -321,6 +347,7 @@ int main(void)
 {
 	run_ended(EXITS);
 	run_ended(SIGKILL);
+	run_ended(DISCONNECTS_DYING);
 	run_ended(DISCONNECTS_UNHEARD);
 	run_ended(ESTABLISHES_UNHEARD);
 	run_ended(REJECTS_UNHEARD);
