@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * A process that manages connections is killed: other processes of its host send its exit MADs, each
- * once (src/host/exit_mad.h).
+ * A process that manages connections is killed: other processes of its host send its exit MADs,
+ * each once (src/host/exit_mad.h).
  *
  *	mad_exit_test CASE [TRANSPORT]
  *

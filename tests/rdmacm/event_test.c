@@ -3,6 +3,7 @@
  * Event channels: the descriptor, signals, the order of events, acknowledgements, events of the
  * program's own, event names.
  */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
 #include <pthread.h>
@@ -124,6 +125,58 @@ static void restarted(struct rdma_event_channel *ch)
 	CHECK_EQ(pthread_join(thread, NULL), 0);
 	CHECK_EQ(rdma_ack_cm_event(e), 0);
 	CHECK_EQ(rdma_destroy_id(w.id), 0);
+}
+
+/* A signal ends this thread's next sleep in ppoll(2); this id gets an event then, or in read(2). */
+static __thread struct rdma_cm_id *interrupted_id;
+
+/* Replace those of the C library. */
+#define EXPORTED __attribute__((visibility("default")))
+
+EXPORTED int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *limit, const sigset_t *mask)
+{
+	int (*next)(struct pollfd *, nfds_t, const struct timespec *, const sigset_t *) =
+		(__typeof__(next))dlsym(RTLD_NEXT, "ppoll");
+
+	if (!interrupted_id)
+		return next(fds, n, limit, mask);
+	own_event(interrupted_id, 1);
+	interrupted_id = NULL;
+	errno = EINTR;
+	return -1;
+}
+
+EXPORTED ssize_t read(int fd, void *buf, size_t len)
+{
+	ssize_t (*next)(int, void *, size_t) = (__typeof__(next))dlsym(RTLD_NEXT, "read");
+
+	if (interrupted_id && fd == interrupted_id->channel->fd) {
+		own_event(interrupted_id, 1);
+		interrupted_id = NULL;
+	}
+	return next(fd, buf, len);
+}
+
+/* The same while a memory region has the library's handlers of faults installed. */
+static void restarted_with_region(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK);
+	struct rdma_cm_id *id = world_route(ch, listener, LOOPBACK);
+	struct rdma_cm_event *e;
+	struct ibv_mr *mr;
+	char buf[8];
+
+	handle_signals(SA_RESTART);
+	mr = rdma_reg_msgs(id, buf, sizeof(buf));
+	CHECK(mr);
+	for (int i = 0; i < 20; i++) {
+		interrupted_id = id;
+		CHECK_EQ(rdma_get_cm_event(ch, &e), 0);
+		CHECK_EQ(rdma_ack_cm_event(e), 0);
+	}
+	CHECK_EQ(rdma_dereg_mr(mr), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(rdma_destroy_id(listener), 0);
 }
 
 static void not_waiting(struct rdma_event_channel *ch)
@@ -353,6 +406,7 @@ int main(void)
 		left_out(1, "ThreadSanitizer may delay a signal until a system call returns");
 	else
 		restarted(ch);
+	restarted_with_region(ch);
 	dropped(ch);
 	destroy_waits(ch);
 	migrated(ch);
