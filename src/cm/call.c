@@ -97,8 +97,8 @@ static int reject_datagram(struct cm *cm, struct cm_conn *c, const void *data, s
 	cm_format_final(c, &m);
 	if (len)
 		memcpy(m.sidr_rep.private_data, data, len);
-	cm_enter_state(cm, c, CM_IDLE);
 	cm_answer_send(cm, c, &m);
+	cm_enter_state(cm, c, CM_IDLE);
 	return 0;
 }
 
@@ -117,6 +117,7 @@ static bool may_reject(enum cm_state state)
 	}
 }
 
+/* The exit MAD is needed until the REJ has left: an established peer would wait for ever. */
 int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void *info,
 	      size_t info_len, const void *data, size_t len, uint64_t now)
 {
@@ -135,14 +136,14 @@ int cm_reject(struct cm *cm, struct cm_conn *c, unsigned int reason, const void 
 		memcpy(m.rej.info, info, info_len);
 	if (len)
 		memcpy(m.rej.private_data, data, len);
-	if (agreed)
-		cm_enter_timewait(cm, c, now);
-	else
-		cm_enter_state(cm, c, CM_IDLE);
 	if (asked)
 		cm_answer_send(cm, c, &m);
 	else
 		cm_send(cm, c, &m);
+	if (agreed)
+		cm_enter_timewait(cm, c, now);
+	else
+		cm_enter_state(cm, c, CM_IDLE);
 	return 0;
 }
 
@@ -212,8 +213,8 @@ int cm_sidr_answer(struct cm *cm, struct cm_conn *c, const struct cm_sidr_rep *r
 		return EINVAL;
 	m.sidr_rep.request_id = c->remote_id;
 	m.sidr_rep.service_id = c->service_id;
-	cm_enter_state(cm, c, CM_IDLE);
 	cm_answer_send(cm, c, &m);
+	cm_enter_state(cm, c, CM_IDLE);
 	return 0;
 }
 

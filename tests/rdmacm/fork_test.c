@@ -304,15 +304,59 @@ static void ended(int how)
 	}
 }
 
+/* A server that has accepted, and is killed before its rejection leaves. */
+static void rejecting_server(int port, int go)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct rdma_cm_id *listener = world_listen(ch, RDMA_PS_TCP, LOOPBACK), *id;
+	uint16_t number = ntohs(rdma_get_src_port(listener));
+	struct rdma_cm_event *e;
+	char byte;
+
+	CHECK_EQ(write(port, &number, sizeof(number)), sizeof(number));
+	e = world_event(ch, RDMA_CM_EVENT_CONNECT_REQUEST, 0);
+	id = e->id;
+	CHECK_EQ(rdma_ack_cm_event(e), 0);
+	CHECK_EQ(rdma_accept(id, &(struct rdma_conn_param){ .qp_num = 2 }), 0);
+	CHECK_EQ(read(go, &byte, 1), 1);
+	dies_sending = true;
+	rdma_reject(id, NULL, 0);
+	exit(1);
+}
+
+static void rejected_dying(int how)
+{
+	struct rdma_event_channel *ch;
+	struct rdma_cm_id *id;
+	int port[2], go[2];
+	uint16_t number;
+	pid_t child;
+
+	CHECK_EQ(pipe(port), 0);
+	CHECK_EQ(pipe(go), 0);
+	child = start();
+	if (!child)
+		rejecting_server(port[1], go[0]);
+	CHECK_EQ(read(port[0], &number, sizeof(number)), sizeof(number));
+	ch = rdma_create_event_channel();
+	id = start_connecting(ch, number, false);
+	world_expect(ch, RDMA_CM_EVENT_CONNECT_RESPONSE);
+	CHECK_EQ(write(go[1], "", 1), 1);
+	wait_for(child, SIGKILL);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_REJECTED, 28)), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+}
+
 /* Runs in a process of its own, which forks while it has one thread. */
-static void run_ended(int how)
+static void run(void (*test)(int how), int how)
 {
 	pid_t child = fork();
 
 	CHECK(child >= 0);
 	if (!child) {
 		alarm(WORLD_LIMIT_S * test_slower());
-		ended(how);
+		test(how);
 		exit(0);
 	}
 	wait_for(child, 0);
@@ -345,12 +389,13 @@ static void exits_in_a_handler(void)
 
 int main(void)
 {
-	run_ended(EXITS);
-	run_ended(SIGKILL);
-	run_ended(DISCONNECTS_DYING);
-	run_ended(DISCONNECTS_UNHEARD);
-	run_ended(ESTABLISHES_UNHEARD);
-	run_ended(REJECTS_UNHEARD);
+	run(ended, EXITS);
+	run(ended, SIGKILL);
+	run(ended, DISCONNECTS_DYING);
+	run(rejected_dying, 0);
+	run(ended, DISCONNECTS_UNHEARD);
+	run(ended, ESTABLISHES_UNHEARD);
+	run(ended, REJECTS_UNHEARD);
 	if (CHILD_MAY_HAVE_THREADS) {
 		inherited();
 		exits_in_a_handler();

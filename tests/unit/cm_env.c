@@ -18,6 +18,7 @@ static void on_send(void *arg, const struct net_path *path, const uint8_t mad[CM
 	if (e->num_sent == ENV_LOG)
 		return;
 	REQUIRE(cm_decode(&e->sent[e->num_sent], mad, CM_MAD_LEN) == CM_DECODED);
+	e->sent_with_will[e->num_sent] = e->has_will;
 	e->sent_by[e->num_sent++] = *path;
 }
 

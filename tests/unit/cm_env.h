@@ -43,6 +43,7 @@ struct cm_env {
 
 	struct cm_msg sent[ENV_LOG];	/* decoded again */
 	struct net_path sent_by[ENV_LOG];
+	bool sent_with_will[ENV_LOG];	/* has_will then */
 	unsigned int num_sent;
 	struct cm_raised raised[ENV_LOG];
 	unsigned int num_raised;

@@ -354,6 +354,21 @@ static void exit_mads(void **state)
 	}
 }
 
+/* A process killed before its last message leaves still has its exit MAD. */
+static void exit_mads_until_sent(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(call_rows); i++) {
+		const struct call_row *r = &call_rows[i];
+
+		if (r->sent == NOTHING || r->sent == CM_MRA)
+			continue;
+		env_init(&e);
+		assert_int_equal(call(env_reach(&e, r->state), r->call), 0);
+		if (e.sent_with_will[0] != (r->sent != CM_SIDR_REQ))
+			fail_msg("%s in %s", call_names[r->call], cm_state_name(r->state));
+	}
+}
+
 /* The DREQ has the conn's data, whoever sends it. */
 static void data_of_dreq(void **state)
 {
@@ -650,6 +665,7 @@ int main(void)
 		cmocka_unit_test(calls_in_states),
 		cmocka_unit_test(destruction_ends),
 		cmocka_unit_test(exit_mads),
+		cmocka_unit_test(exit_mads_until_sent),
 		cmocka_unit_test(data_of_dreq),
 		cmocka_unit_test(contents_of_rejs),
 		cmocka_unit_test(every_reason),
