@@ -400,15 +400,16 @@ static void move_event(struct event *e, void *arg)
 
 /*
  * Waits for the acknowledgements of what was fetched from the old channel only: a thread may hold
- * an event of the new one until this call has returned.
+ * an event of the new one until this call has returned, or destroy the id meanwhile.
  */
-static void migrate(struct cma_id *id, struct channel *to)
+static void migrate(struct cma_id *id, struct channel *to, bool sync)
 {
 	struct channel *from;
 
 	cma_lock();
 	from = id_channel(id);
 	id->pub.channel = &to->pub;
+	id->sync = sync;
 	if (from != to)
 		channel_sweep(from, id, move_event, to);
 	id->migrations++;
@@ -438,8 +439,7 @@ CMA_EXPORT int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel
 		return cma_result(err);
 	own = id->sync && id_channel(id) != to ? id_channel(id) : NULL;
 	id_ack_last(id);
-	migrate(id, to);
-	id->sync = !channel;
+	migrate(id, to, !channel);
 	if (own)
 		channel_destroy(own);
 	return 0;
