@@ -40,6 +40,7 @@ struct item {
 	int fd;
 	uint32_t serial;
 	struct epoll_event event; /* from the program; events 0: disabled by EPOLLONESHOT */
+	uint64_t reported;        /* when; see take_queue() */
 	struct rs_waiter waiter;
 	int watched[RS_WATCHED];
 	unsigned int watches;
@@ -64,6 +65,7 @@ struct rs_epoll {
 	bool polled;           /* under gate: its descriptor is, so it is readable with a queue */
 	bool queue_turn;       /* under gate: the last round had a place for the queue */
 	uint32_t serial;
+	uint64_t turn;         /* counts calls of take_queue() */
 };
 
 static struct rs_epoll *table[RS_TABLE];
@@ -465,17 +467,27 @@ static int take_real(struct rs_epoll *ep, const struct epoll_event *real, int n,
 	return count;
 }
 
-/* Checks each item in the queue once.  Under ep->lock. */
+/*
+ * Checks each item in the queue, and reports it once: one that is queued again meanwhile, by a
+ * thread that takes something off the connection, is for the next call.  Under ep->lock.
+ */
 static int take_queue(struct rs_epoll *ep, struct epoll_event *out, int max)
 {
 	struct item *again[BATCH], *it;
 	int count = 0, kept = 0;
 
+	ep->turn++;
 	while (count < max && kept < BATCH && (it = dequeue(ep))) {
-		uint32_t is = it->event.events ? look(it) : 0;
+		uint32_t is;
 
+		if (it->reported == ep->turn) {
+			again[kept++] = it;
+			continue;
+		}
+		is = it->event.events ? look(it) : 0;
 		if (!is)
 			continue;
+		it->reported = ep->turn;
 		out[count].events = is;
 		out[count++].data = it->event.data;
 		if (it->event.events & EPOLLONESHOT)

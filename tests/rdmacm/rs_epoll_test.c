@@ -7,6 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "rs_hooks.h"
 #include "rspair.h"
 
 enum {
@@ -230,6 +231,54 @@ static void both_ready(struct rspair *p)
 	ep = others;
 }
 
+static struct rspair *arriving;
+static struct {
+	pthread_mutex_t *gate, *lock;	/* of the epoll: of its queue, and of all else */
+	bool looked;			/* at the rsocket, which has a lock, too */
+} seen;
+
+/* As another thread could, between two looks into the queue. */
+static void take_off_connection(pthread_mutex_t *m)
+{
+	char two[2];
+
+	if (!seen.gate)
+		seen.gate = m;
+	if (m != seen.gate && !seen.lock)
+		seen.lock = m;
+	seen.looked |= m != seen.gate && m != seen.lock;
+	if (m != seen.gate || !seen.looked)
+		return;
+	at_lock = NULL;
+	CHECK_EQ(rsend(arriving->fd[0], "bcd", 3, 0), 3);
+	CHECK_EQ(rrecv(arriving->fd[1], two, 2, MSG_WAITALL), 2);
+}
+
+static void watch_gate(void)
+{
+	after_epoll = NULL;
+	at_lock = take_off_connection;
+}
+
+/* As the system, a call reports a descriptor once, though more arrives meanwhile. */
+static void reports_once(struct rspair *p, uint32_t how)
+{
+	char buf[4];
+
+	control(EPOLL_CTL_MOD, p->fd[1], EPOLLIN | how);
+	CHECK_EQ(rsend(p->fd[0], "a", 1, 0), 1);
+	CHECK_EQ(rspair_poll(p->fd[1], POLLIN, WAIT_MS), POLLIN);
+	arriving = p;
+	memset(&seen, 0, sizeof(seen));
+	after_epoll = watch_gate;
+	expect(p->fd[1], EPOLLIN);
+	CHECK(!at_lock);
+	expect(p->fd[1], EPOLLIN);
+	CHECK_EQ(rrecv(p->fd[1], buf, 2, MSG_WAITALL), 2);
+	expect_none();
+	control(EPOLL_CTL_MOD, p->fd[1], EPOLLIN);
+}
+
 /* As the system, the end of a connection is reported without being asked for; and an error. */
 static void ends_unasked(bool modified)
 {
@@ -350,6 +399,8 @@ int main(void)
 	polled_itself(&p);
 	asleep(&p);
 	both_ready(&p);
+	reports_once(&p, 0);
+	reports_once(&p, EPOLLET);
 	rspair_close(&p);
 	ends_unasked(false);
 	ends_unasked(true);
