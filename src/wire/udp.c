@@ -139,9 +139,12 @@ static unsigned int udp_fds(const struct wire *w, int fds[WIRE_FDS])
 	const struct udp_wire *u = container_of(w, struct udp_wire, wire);
 	unsigned int i, n = 0;
 
-	for (i = 0; i < UDP_FAMILIES; i++)
-		if (u->fd[i] >= 0)
-			fds[n++] = u->fd[i];
+	for (i = 0; i < UDP_FAMILIES; i++) {
+		int fd = load_relaxed(&u->fd[i]);	/* udp_end() may store it at exit */
+
+		if (fd >= 0)
+			fds[n++] = fd;
+	}
 	return n;
 }
 

@@ -453,7 +453,7 @@ void udp_end(struct wire *w, unsigned int family)
 	begin_messages(u);
 	w->held = receive(u, family) > 0;
 	close(u->fd[family]);
-	u->fd[family] = -1;
+	store_relaxed(&u->fd[family], -1);	/* another thread may be in udp_fds() */
 }
 
 void udp_look(struct wire *w, int fd, bool readable)
