@@ -382,15 +382,18 @@ static bool change_rights(struct vrb_mr *mr, struct mr_entry *e, int flags, cons
 			  const struct vrb_mr_waits *waits)
 {
 	struct vrb_pd *pd = mr_entry_holds(mr->index)->pd;
+	uint32_t old = e->access;
 
 	if (flags != IBV_REREG_MR_CHANGE_ACCESS || r->va != e->va || load_acquire(&e->windows))
 		return false;
-	if (e->access & ~r->access & IBV_ACCESS_LOCAL_WRITE)
+	if (old & ~r->access & IBV_ACCESS_LOCAL_WRITE)
 		waits->requests(pd, e->lkey);
 	mr_entry_set_access(e, r->access);
 	waits->copies(pd);
-	if (!mr_entry_idle(e))
+	if (!mr_entry_idle(e)) {
+		mr_entry_set_access(e, old);
 		return false;
+	}
 	mr->access = r->access;
 	mr_entry_publish(e);
 	return true;
