@@ -351,8 +351,8 @@ CMA_EXPORT int rdma_resolve_addr(struct rdma_cm_id *pub, struct sockaddr *src, s
 
 	if (err)
 		return cma_result(err);
-	cma_unlock();
 	sync = id->sync;
+	cma_unlock();
 	err = resolve(id, src, dst, timeout_ms);
 	if (err == EINPROGRESS)
 		return sync ? id_wait(id) : 0;

@@ -80,7 +80,8 @@ const struct roce_opcode_info roce_opcodes[256] = {
 #include "roce/opcode.def"
 #undef OP
 
-_Static_assert(ROCE_MAX_MTU + ROCE_MAX_HDR + 3 + ROCE_ICRC_LEN <= ROCE_MAX_PACKET, "packet buffer");
+_Static_assert(ROCE_MAX_MTU + ROCE_MAX_HDR + ROCE_MAX_PAD + ROCE_ICRC_LEN <= ROCE_MAX_PACKET,
+	       "packet buffer");
 
 bool roce_opcode_accepted(const struct roce_opcode_info *op, enum ibv_qp_type type)
 {

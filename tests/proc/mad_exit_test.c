@@ -134,18 +134,27 @@ static void test_held_up(void)
 	test_killed();
 }
 
-/* No process notices the death: the next one that manages connections sends the exit MADs. */
-static void test_unseen(void)
+/* The peer of the victim does not manage connections yet. Its slot is a part of its ids. */
+static struct ibv_context *keep_slot(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
 	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
-	struct process victim;
 	struct side s;
 
-	CHECK(ctx); /* keeps the slot, which is a part of the ids */
+	CHECK(ctx);
 	side_open(&s);
 	victim_peer_id = vrb_mad_comm_id(s.m) & ~0xffffu;
 	side_close(&s);
+	return ctx;
+}
+
+/* No process notices the death: the next one that manages connections sends the exit MADs. */
+static void test_unseen(void)
+{
+	struct ibv_context *ctx = keep_slot();
+	struct process victim;
+	struct side s;
+
 	start_process(&victim, run_victim);
 	read_word(&victim);
 	stop_process(&victim);
@@ -158,15 +167,10 @@ static void test_unseen(void)
 /* Only idle processes notice the death; the next one that manages connections sends the MADs. */
 static void test_late(void)
 {
-	struct ibv_device **list = ibv_get_device_list(NULL);
-	struct ibv_context *ctx = list && list[0] ? ibv_open_device(list[0]) : NULL;
+	struct ibv_context *ctx = keep_slot();
 	struct process victim;
 	struct side s;
 
-	CHECK(ctx); /* keeps the slot, which is a part of the ids */
-	side_open(&s);
-	victim_peer_id = vrb_mad_comm_id(s.m) & ~0xffffu;
-	side_close(&s);
 	start_idle_processes();
 	start_process(&victim, run_victim);
 	read_word(&victim);

@@ -206,40 +206,22 @@ void mr_entry_publish(struct mr_entry *e)
 	fetch_or_acq_rel(&e->refs, MR_LIVE);	/* pairs with mr_entry_get() */
 }
 
-void mr_entry_retract(struct mr_entry *e)
-{
-	struct mr_entry *copy = copy_of(e);
-
-	fetch_and_acq_rel(&e->refs, ~MR_LIVE);
-	if (copy)
-		store_relaxed(&copy->refs, 0);	/* ordered by the fence in table.wait() */
-	if (table.wait)
-		table.wait(mr_key_index(e->lkey), e->shared);
-	/* Pairs with mr_entry_put(): accesses happen before whatever follows. */
-	for (unsigned int spins = 0; load_acquire(&e->refs) & ~MR_LIVE; spins++) {
-		if (spins < DRAIN_SPINS)
-			cpu_relax();
-		else
-			sched_yield();
-	}
-}
-
-void mr_entry_set_access(struct mr_entry *e, uint32_t access)
+/* Others no longer see the entry, and have ended what they began by it. */
+static void hide(struct mr_entry *e)
 {
 	struct mr_entry *copy = copy_of(e);
 
 	if (copy)
 		store_relaxed(&copy->refs, 0);	/* ordered by the fence in table.wait() */
-	store_relaxed(&e->access, access);
-	full_fence();
 	if (table.wait)
 		table.wait(mr_key_index(e->lkey), e->shared);
 }
 
-bool mr_entry_idle(const struct mr_entry *e)
+/* Waits until the entry has no references; false if it still has some after so many looks. */
+static bool drained(const struct mr_entry *e, unsigned int looks)
 {
-	for (unsigned int spins = 0; spins < IDLE_SPINS; spins++) {
-		/* Pairs with mr_entry_put(). */
+	for (unsigned int spins = 0; spins < looks; spins++) {
+		/* Pairs with mr_entry_put(): accesses happen before whatever follows. */
 		if (!(load_acquire(&e->refs) & ~MR_LIVE))
 			return true;
 		if (spins < DRAIN_SPINS)
@@ -248,6 +230,30 @@ bool mr_entry_idle(const struct mr_entry *e)
 			sched_yield();
 	}
 	return false;
+}
+
+void mr_entry_retract(struct mr_entry *e)
+{
+	fetch_and_acq_rel(&e->refs, ~MR_LIVE);
+	hide(e);
+	while (!drained(e, IDLE_SPINS))
+		;
+}
+
+void mr_entry_set_access(struct mr_entry *e, uint32_t access)
+{
+	store_relaxed(&e->access, access);
+	/*
+	 * Changes nothing, but is ordered with the references: mr_entry_get() either came before,
+	 * so that mr_entry_idle() sees it, or reads the new rights.
+	 */
+	fetch_or_acq_rel(&e->refs, MR_LIVE);
+	hide(e);
+}
+
+bool mr_entry_idle(const struct mr_entry *e)
+{
+	return drained(e, IDLE_SPINS);
 }
 
 const struct mr_entry *vrb_mem_entry(uint32_t key)
