@@ -43,6 +43,8 @@ enum {
 #define SOON (100 * VRB_USEC)
 /* and at the latest after this time. */
 #define LATE (64 * VRB_MSEC)
+/* After this time a MAD makes room for others. */
+#define OVERDUE (10 * VRB_SECOND)
 
 static const struct net_addr self = { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } };
 static struct vrb_context *ctx;
@@ -184,28 +186,52 @@ static bool receive_requests(unsigned int *requests)
 	return false;
 }
 
+/* A service of the other process. */
+static uint64_t listen_there(uint64_t service_id)
+{
+	struct host_service service = { .service_id = service_id };
+	uint32_t at;
+
+	assert_int_equal(host_service_bind(other, &service, &at), 0);
+	assert_int_equal(host_service_listen(other, at), 0);
+	return service_id;
+}
+
 /* Else the peer would accept what has been given up, and wait. */
 static void the_end_does_not_overtake_the_request(void **state)
 {
-	struct host_service service = { .service_id = 0x1061235 };
-	const struct cm_msg req = { .type = CM_REQ,
-				    .req = { .local_id = 7, .service_id = service.service_id } };
+	uint64_t id = listen_there(0x1061235);
+	const struct cm_msg req = { .type = CM_REQ, .req = { .local_id = 7, .service_id = id } };
 	const struct cm_msg rej = {
 		.type = CM_REJ,
 		.rej = { .local_id = 7, .remote_id = (uint32_t)host_slot(other) << ID_BITS | 1 },
 	};
 	uint64_t now = clock_now();
 	unsigned int requests = 0;
-	uint32_t at;
 
-	assert_int_equal(host_service_bind(other, &service, &at), 0);
-	assert_int_equal(host_service_listen(other, at), 0);
 	for (int i = 0; i < WAITING; i++)
 		send_message(&req);
 	assert_false(receive_requests(&requests));
 	send_message(&rej);
 	for (int i = 0; i < WAITING && !receive_requests(&requests); i++)
 		expire(now += LATE);
+	assert_int_equal(requests, WAITING);
+}
+
+/* It, or the whole machine, may have been stopped for a while. */
+static void what_a_living_process_has_not_read_is_not_dropped(void **state)
+{
+	uint64_t id = listen_there(0x1061237);
+	const struct cm_msg req = { .type = CM_REQ, .req = { .local_id = 7, .service_id = id } };
+	uint64_t now = clock_now() + 3 * OVERDUE;
+	unsigned int requests = 0;
+
+	for (int i = 0; i < WAITING; i++)
+		send_message(&req);
+	for (int i = 0; i < WAITING; i++) {
+		expire(now += LATE);
+		assert_false(receive_requests(&requests));
+	}
 	assert_int_equal(requests, WAITING);
 }
 
@@ -401,13 +427,9 @@ static unsigned int count_received(void)
 static void requests_from_the_network_are_bounded(void **state)
 {
 	unsigned int later = 0;
-	struct host_service service = { .service_id = 0x1061234 };
 	uint64_t now = clock_now();
-	uint32_t at;
 
-	assert_int_equal(host_service_bind(other, &service, &at), 0);
-	assert_int_equal(host_service_listen(other, at), 0);
-	flood(service.service_id, now);
+	flood(listen_there(0x1061234), now);
 	assert_in_range(count_received(), 1, REQUESTS - 1);
 	for (unsigned int i = 0; i < TRIES; i++) {
 		expire(now += LATE);
@@ -416,6 +438,37 @@ static void requests_from_the_network_are_bounded(void **state)
 	assert_in_range(later, 1, WAITING);
 	expire(now += LATE);
 	assert_int_equal(count_received(), 0);
+}
+
+/* Empties the inbox and counts the requests for a service. */
+static unsigned int count_requests(uint64_t service_id)
+{
+	uint8_t buf[HOST_PACKET_MAX];
+	struct net_path from;
+	unsigned int n = 0;
+	size_t len;
+
+	while (host_inbox_recv(other, &from, buf, &len) == HOST_MAD)
+		n += get_be64(buf + DATA_AT + 8) == service_id;
+	return n;
+}
+
+/* New ones find room once the others have waited for long. */
+static void requests_that_have_been_repeated_make_room(void **state)
+{
+	uint64_t old = listen_there(0x1061238), new = listen_there(0x1061239), now = clock_now();
+	unsigned int n = 0;
+
+	flood(old, now);
+	flood(new, now + OVERDUE / 2);
+	for (unsigned int i = 0; i < TRIES; i++) {
+		assert_int_equal(count_requests(new), 0);
+		if (i == 0)
+			flood(new, now += OVERDUE);
+		expire(now += LATE);
+		n += count_requests(new);
+	}
+	assert_in_range(n, WAITING, 2 * WAITING);
 }
 
 /* Whoever forges REPs must not fill the memory: their sender would repeat them. */
@@ -465,6 +518,8 @@ int main(void)
 		FRESH(a_dreq_waits_once_however_often_it_is_repeated),
 		FRESH(dreqs_have_no_limit),
 		FRESH(the_end_does_not_overtake_the_request),
+		FRESH(what_a_living_process_has_not_read_is_not_dropped),
+		FRESH(requests_that_have_been_repeated_make_room),
 		FRESH(exit_mads_of_thousands_of_connections_all_arrive),
 		FRESH(exit_mads_find_room_during_a_flood),
 		FRESH(exit_mads_find_room_beside_dreqs),

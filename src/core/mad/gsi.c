@@ -54,7 +54,7 @@ _Static_assert((int)MAD_REQ == CM_REQ && (int)MAD_MRA == CM_MRA && (int)MAD_DREP
 /* first and last interval between attempts on a full inbox */
 #define RETRY_FIRST   (100 * VRB_USEC)
 #define RETRY_LAST    (64 * VRB_MSEC)
-/* how long a MAD stays queued; by then the peer has retransmitted it */
+/* when a queued MAD makes room for others: by then its sender has repeated it */
 #define QUEUE_TIMEOUT (10 * VRB_SECOND)
 #define BROADCAST_GAP (VRB_MSEC)
 /*
@@ -112,17 +112,31 @@ void vrb_gsi_arm(uint64_t at)
 	arm(at);
 }
 
+/* Where a MAD comes from, which also decides whether vrb.poll_lock is held. */
+enum origin {
+	FROM_WIRE,	/* the wire or another process; vrb.poll_lock is held */
+	FROM_HERE,	/* this process; vrb.poll_lock is not held */
+};
+
+/* A MAD on its way to its addressee. */
+struct routed_mad {
+	const struct net_path *path;
+	const uint8_t *mad;
+	const struct cm_msg *m;		/* the same, decoded */
+	enum origin origin;
+	uint64_t now;
+};
+
 /* ---- the queue ---- */
 
 /* A MAD to queue, before it is copied. */
-static struct queued_mad waiting_mad(const struct net_path *path, const uint8_t *mad, int slot,
-				     uint64_t incarnation)
+static struct queued_mad waiting_mad(const struct routed_mad *r, int slot, uint64_t incarnation)
 {
-	struct queued_mad p = { .path = *path, .slot = slot, .incarnation = incarnation };
+	struct queued_mad p = { .path = *r->path, .slot = slot, .incarnation = incarnation };
 	uint64_t timeout = slot == UNCLAIMED ? GRACE : QUEUE_TIMEOUT;
 
-	p.until = time_after(clock_now(), timeout);
-	memcpy(p.mad, mad, sizeof(p.mad));
+	p.until = time_after(r->now, timeout);
+	memcpy(p.mad, r->mad, sizeof(p.mad));
 	return p;
 }
 
@@ -134,22 +148,22 @@ static void try_queue(uint64_t at)
 	arm(at);
 }
 
-static bool enqueue(const struct net_path *path, const uint8_t *mad, int slot,
-		    uint64_t incarnation, uint64_t at, unsigned int limit)
+static bool enqueue(const struct routed_mad *r, int slot, uint64_t incarnation, uint64_t at,
+		    unsigned int limit)
 {
-	struct queued_mad p = waiting_mad(path, mad, slot, incarnation);
+	struct queued_mad p = waiting_mad(r, slot, incarnation);
 
-	if (!vrb_mad_queue_add(&p, limit))
+	if (!vrb_mad_queue_add(&p, limit, r->now))
 		return false;
 	try_queue(at);
 	return true;
 }
 
 /* Waits until the peer's inbox has room or the peer ends. */
-static bool keep(const struct net_path *path, const uint8_t *mad, int slot, uint64_t incarnation,
-		 uint32_t comm_id, uint64_t at)
+static bool keep(const struct routed_mad *r, int slot, uint64_t incarnation, uint32_t comm_id,
+		 uint64_t at)
 {
-	struct queued_mad p = waiting_mad(path, mad, slot, incarnation);
+	struct queued_mad p = waiting_mad(r, slot, incarnation);
 
 	p.until = VRB_NEVER;
 	if (!vrb_mad_queue_keep(&p, comm_id))
@@ -229,36 +243,29 @@ static int slot_of_id(uint64_t id)
 
 /* ---- dispatch ---- */
 
-/* Where a MAD comes from, which also decides whether vrb.poll_lock is held. */
-enum origin {
-	FROM_WIRE,	/* the wire or another process; vrb.poll_lock is held */
-	FROM_HERE,	/* this process; vrb.poll_lock is not held */
-};
-
-static void reply_stateless(const struct net_path *path, const struct cm_msg *m)
+static void reply_stateless(const struct routed_mad *r)
 {
-	struct net_path back = *path;
+	struct net_path back = *r->path;
 	struct cm_msg answer;
 	uint8_t mad[CM_MAD_LEN];
 
-	if (!cm_stateless_reply(&answer, m))
+	if (!cm_stateless_reply(&answer, r->m))
 		return;
-	back.src = path->dst;
-	back.dst = path->src;
+	back.src = r->path->dst;
+	back.dst = r->path->src;
 	cm_encode(mad, &answer);
 	vrb_gsi_send(&back, mad);
 }
 
 /* Must hold vrb.poll_lock. */
-static void deliver(const struct net_path *path, const uint8_t *mad, const struct cm_msg *m,
-		    uint64_t now)
+static void deliver(const struct routed_mad *r)
 {
-	if (tapped() && !vrb_tap_mad(&(struct tap_mad){ .path = path, .mad = mad }))
+	if (tapped() && !vrb_tap_mad(&(struct tap_mad){ .path = r->path, .mad = r->mad }))
 		return;
 	if (gsi.ops)
-		gsi.ops->receive(gsi.arg, path, mad, now);
+		gsi.ops->receive(gsi.arg, r->path, r->mad, r->now);
 	else
-		reply_stateless(path, m);
+		reply_stateless(r);
 }
 
 /* The sender retransmits the MAD, as after a loss on the network. */
@@ -295,20 +302,19 @@ static unsigned int limit_of(enum origin origin)
  * A MAD for a process whose inbox is full.  Few requests from the wire wait for room: in a flood
  * the queue would hold nothing else, and what belongs to a connection would find no room.
  */
-static void wait_for_room(int slot, uint64_t incarnation, const struct net_path *path,
-			  const uint8_t *mad, const struct cm_msg *m, enum origin origin,
-			  uint64_t now)
+static void wait_for_room(const struct routed_mad *r, int slot, uint64_t incarnation)
 {
-	uint64_t at = now + RETRY_FIRST;
+	uint64_t at = r->now + RETRY_FIRST;
 
-	if (origin == FROM_WIRE && is_request(m)) {
-		if (!enqueue(path, mad, slot, incarnation, at,
-			     vrb_admission_is_crowded(&path->src) ? QUEUE_CROWDED : QUEUE_REQUESTS))
+	if (r->origin == FROM_WIRE && is_request(r->m)) {
+		if (!enqueue(r, slot, incarnation, at,
+			     vrb_admission_is_crowded(&r->path->src) ? QUEUE_CROWDED :
+								       QUEUE_REQUESTS))
 			vrb_admission_refused();
-	} else if (origin == FROM_HERE && ends_connection(m)) {
-		if (!keep(path, mad, slot, incarnation, sender_of(m), at))
+	} else if (r->origin == FROM_HERE && ends_connection(r->m)) {
+		if (!keep(r, slot, incarnation, sender_of(r->m), at))
 			note_lost();
-	} else if (!enqueue(path, mad, slot, incarnation, at, limit_of(origin))) {
+	} else if (!enqueue(r, slot, incarnation, at, limit_of(r->origin))) {
 		note_lost();
 	}
 }
@@ -319,39 +325,35 @@ static bool is_self(int slot)
 }
 
 /* Passes a MAD to the process in a slot; false if there is none. */
-static bool give(int slot, uint64_t incarnation, const struct net_path *path, const uint8_t *mad,
-		 const struct cm_msg *m,
-		 enum origin origin, uint64_t now)
+static bool give(const struct routed_mad *r, int slot, uint64_t incarnation)
 {
 	if (!is_self(slot)) {
 		/* What ends a connection must not overtake what began it. */
-		int err = ends_connection(m) && vrb_mad_queue_any_for(slot) ?
+		int err = ends_connection(r->m) && vrb_mad_queue_any_for(slot) ?
 				  EAGAIN :
-				  host_hand_mad(vrb.host, slot, incarnation, path, mad);
+				  host_hand_mad(vrb.host, slot, incarnation, r->path, r->mad);
 
 		if (err == EAGAIN)
-			wait_for_room(slot, incarnation, path, mad, m, origin, now);
+			wait_for_room(r, slot, incarnation);
 		return err != ENOENT;
 	}
-	if (origin == FROM_WIRE)
-		deliver(path, mad, m, now);
-	else if (!enqueue(path, mad, slot, 0, now, QUEUE))
+	if (r->origin == FROM_WIRE)
+		deliver(r);
+	else if (!enqueue(r, slot, 0, r->now, QUEUE))
 		note_lost();
 	return true;
 }
 
-static bool give_to_service(uint64_t service_id, const struct net_path *path, const uint8_t *mad,
-			    const struct cm_msg *m,
-			    enum origin origin, uint64_t now)
+static bool give_to_service(const struct routed_mad *r, uint64_t service_id)
 {
 	struct cm_ip_header ip;
-	uint8_t family = cm_ip_header_of(&ip, m);
+	uint8_t family = cm_ip_header_of(&ip, r->m);
 	uint64_t incarnation;
 	int slot;
 
-	return host_service_find(vrb.host, service_id, &path->dst, path->ifindex, family, &slot,
-				 &incarnation) &&
-	       give(slot, incarnation, path, mad, m, origin, now);
+	return host_service_find(vrb.host, service_id, &r->path->dst, r->path->ifindex, family,
+				 &slot, &incarnation) &&
+	       give(r, slot, incarnation);
 }
 
 /* Limits broadcasts of MADs from the wire: processing costs more than sending. */
@@ -364,15 +366,14 @@ static bool may_broadcast(uint64_t now)
 }
 
 /* Passes a MAD to every process with a CM. */
-static void give_to_all(const struct net_path *path, const uint8_t *mad, const struct cm_msg *m,
-			enum origin origin, uint64_t now)
+static void give_to_all(const struct routed_mad *r)
 {
 	int slots[MANAGERS];
 	unsigned int n = host_managers(vrb.host, slots, MANAGERS);
 
 	for (unsigned int i = 0; i < n; i++)
-		give(slots[i], 0, path, mad, m, origin, now);
-	give(HOST_NO_SLOT, 0, path, mad, m, origin, now);
+		give(r, slots[i], 0);
+	give(r, HOST_NO_SLOT, 0);
 }
 
 /* The slot that a communication id names. A process without a slot uses a random one. */
@@ -388,31 +389,32 @@ static void dispatch(const struct net_path *path, const uint8_t *mad, enum origi
 		     uint64_t now)
 {
 	bool given = true, waits = false;
-	uint64_t number;
 	struct cm_msg m;
+	const struct routed_mad r = { path, mad, &m, origin, now };
+	uint64_t number;
 
 	if (cm_decode_head(&m, mad, CM_MAD_LEN) != CM_DECODED)
 		return;
 	switch (cm_addressee(&m, &number)) {
 	case CM_TO_SERVICE:
-		given = give_to_service(number, path, mad, &m, origin, now);
+		given = give_to_service(&r, number);
 		waits = !given &&
-			enqueue(path, mad, UNCLAIMED, 0, now + VRB_MSEC, limit_of(origin));
+			enqueue(&r, UNCLAIMED, 0, now + VRB_MSEC, limit_of(origin));
 		break;
 	case CM_TO_ID:
-		given = give(slot_of(number), 0, path, mad, &m, origin, now);
+		given = give(&r, slot_of(number), 0);
 		break;
 	case CM_TO_ALL:
 		/* It is a rejection, which its sender does not repeat. */
 		if (origin == FROM_HERE || may_broadcast(now))
-			give_to_all(path, mad, &m, origin, now);
-		else if (!enqueue(path, mad, EVERYONE, 0, gsi.broadcast_at + BROADCAST_GAP,
+			give_to_all(&r);
+		else if (!enqueue(&r, EVERYONE, 0, gsi.broadcast_at + BROADCAST_GAP,
 				  QUEUE_REQUESTS))
 			note_lost();
 		break;
 	}
 	if (!given && !waits)
-		reply_stateless(path, &m);
+		reply_stateless(&r);
 }
 
 /* ---- in and out ---- */
@@ -446,7 +448,7 @@ bool vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len,
 
 	if (len != CM_MAD_LEN || cm_decode_head(&m, mad, len) != CM_DECODED)
 		return false;
-	deliver(path, mad, &m, now);
+	deliver(&(struct routed_mad){ path, mad, &m, FROM_WIRE, now });
 	return cm_addressee(&m, &number) == CM_TO_ID && by_wire(&path->src, path->ifindex, now);
 }
 
@@ -516,34 +518,35 @@ int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad)
 
 /* ---- retries ---- */
 
-static bool claimed(const struct queued_mad *p, const struct cm_msg *m, uint64_t now)
+static bool claimed(const struct routed_mad *r)
 {
 	uint64_t service_id;
 
-	cm_addressee(m, &service_id);
-	return give_to_service(service_id, &p->path, p->mad, m, FROM_WIRE, now);
+	cm_addressee(r->m, &service_id);
+	return give_to_service(r, service_id);
 }
 
 /* Returns true if the MAD must stay queued. */
 static bool try_again(const struct queued_mad *p, uint64_t now)
 {
 	struct cm_msg m;
+	const struct routed_mad r = { &p->path, p->mad, &m, FROM_WIRE, now };
 	int err = 0;
 
 	cm_decode_head(&m, p->mad, sizeof(p->mad));
 	if (p->slot == UNCLAIMED)
-		err = claimed(p, &m, now) ? 0 : now < p->until ? EAGAIN : ENOENT;
+		err = claimed(&r) ? 0 : now < p->until ? EAGAIN : ENOENT;
 	else if (p->slot == EVERYONE && !may_broadcast(now))
 		err = EAGAIN;
 	else if (p->slot == EVERYONE)
-		give_to_all(&p->path, p->mad, &m, FROM_WIRE, now);
+		give_to_all(&r);
 	else if (is_self(p->slot))
-		deliver(&p->path, p->mad, &m, now);
+		deliver(&r);
 	else
-		err = host_hand_mad(vrb.host, p->slot, p->incarnation, &p->path, p->mad);
+		err = host_hand_mad(vrb.host, p->slot, p->incarnation, r.path, r.mad);
 	if (err == ENOENT)
-		reply_stateless(&p->path, &m);
-	return err == EAGAIN && now < p->until;
+		reply_stateless(&r);
+	return err == EAGAIN;
 }
 
 /* Inboxes found full in this round; other MADs for them are not tried. */

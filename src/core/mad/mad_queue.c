@@ -27,12 +27,19 @@ static struct queued_mad *copy_of(const struct queued_mad *p)
 	return copy;
 }
 
-/* Must hold the lock, as must the next two. */
+/* Must hold the lock, as must the next four. */
 static void link_last(struct queued_mad *p)
 {
 	list_add_tail(&queue.mads, &p->node);
 	queue.n++;
 	queue.kept += p->kept;
+}
+
+static void unlink_mad(struct queued_mad *p)
+{
+	list_del(&p->node);
+	queue.n--;
+	queue.kept -= p->kept;
 }
 
 static void count_waiting(int slot, int n)
@@ -47,18 +54,40 @@ static void append(struct queued_mad *p)
 	count_waiting(p->slot, 1);
 }
 
-bool vrb_mad_queue_add(const struct queued_mad *p, unsigned int limit)
+/* The first that is not kept, if others may have its place. It is unlinked. */
+static struct queued_mad *take_overdue(uint64_t now)
 {
-	struct queued_mad *copy = copy_of(p);
+	struct list *pos;
+
+	list_for_each (pos, &queue.mads) {
+		struct queued_mad *p = list_entry(pos, struct queued_mad, node);
+
+		if (p->kept)
+			continue;
+		if (now < p->until)
+			break;
+		unlink_mad(p);
+		count_waiting(p->slot, -1);
+		return p;
+	}
+	return NULL;
+}
+
+bool vrb_mad_queue_add(const struct queued_mad *p, unsigned int limit, uint64_t now)
+{
+	struct queued_mad *copy = copy_of(p), *overdue = NULL;
 	bool room;
 
 	if (!copy)
 		return false;
 	lock_acquire(&queue.lock);
+	if (queue.n - queue.kept >= limit)
+		overdue = take_overdue(now);
 	room = queue.n - queue.kept < limit;
 	if (room)
 		append(copy);
 	lock_release(&queue.lock);
+	free(overdue);
 	if (!room)
 		free(copy);
 	return room;
@@ -118,9 +147,7 @@ struct queued_mad *vrb_mad_queue_take(void)
 	lock_acquire(&queue.lock);
 	if (!list_empty(&queue.mads)) {
 		p = list_entry(queue.mads.next, struct queued_mad, node);
-		list_del(&p->node);
-		queue.n--;
-		queue.kept -= p->kept;
+		unlink_mad(p);
 	}
 	lock_release(&queue.lock);
 	return p;

@@ -21,7 +21,7 @@ struct queued_mad {
 	struct net_path path;
 	int slot;
 	uint64_t incarnation;		/* of that process; 0: any */
-	uint64_t until;			/* when it is given up */
+	uint64_t until;			/* from then on it makes room for others */
 	bool kept;			/* counts for no limit */
 	uint32_t exit_mad;		/* if not 0: is sent though this process ends */
 	uint8_t mad[CM_MAD_LEN];
@@ -29,9 +29,9 @@ struct queued_mad {
 
 /*
  * Copies *p, of which node, kept and exit_mad are ignored. False: `limit` MADs are queued
- * that are not kept, or there is no memory.
+ * that are not kept, and the first of them is not to make room yet; or there is no memory.
  */
-bool vrb_mad_queue_add(const struct queued_mad *p, unsigned int limit);
+bool vrb_mad_queue_add(const struct queued_mad *p, unsigned int limit, uint64_t now);
 
 /*
  * Keeps what ends a connection, the last message of its communication id: nobody repeats it once
