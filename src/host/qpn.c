@@ -19,7 +19,7 @@ void qpns_clear(struct qpns *q)
 {
 	free(q->block);
 	for (unsigned int i = 0; i < HOST_SHARDS; i++)
-		free(q->queue[i].number);
+		free(q->queue[i].free);
 	free(q->alone);
 	memset(q, 0, sizeof(*q));
 }
@@ -57,14 +57,14 @@ unsigned int qpns_shard(const struct qpns *q, uint32_t block)
 	return b ? b->shard : 0;
 }
 
-static void push(struct qpn_queue *q, uint32_t qpn)
+static void push(struct qpn_queue *q, struct free_qpn qpn)
 {
-	q->number[(q->head + q->n_free++) % q->size] = qpn;
+	q->free[(q->head + q->n_free++) % q->size] = qpn;
 }
 
-static uint32_t pop(struct qpn_queue *q)
+static struct free_qpn pop(struct qpn_queue *q)
 {
-	uint32_t qpn = q->number[q->head];
+	struct free_qpn qpn = q->free[q->head];
 
 	q->head = (q->head + 1) % q->size;
 	q->n_free--;
@@ -78,11 +78,11 @@ static bool usable(uint32_t block)
 }
 
 /* A time in the future is from before a reboot: the block may be reused. */
-static bool rested(const struct table_owner *o, uint32_t now)
+static bool rested(uint32_t freed_at, uint32_t now)
 {
-	uint32_t age = now - o->freed_at;
+	uint32_t age = now - freed_at;
 
-	return !o->freed_at || age >= QPN_REST;
+	return !freed_at || age >= QPN_REST;
 }
 
 /* The first free block from `start` on, with wrap-around; HOST_BLOCKS if there is none. */
@@ -100,15 +100,15 @@ static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
 		table_read_owners(q->table, first, TABLE_CHUNK, owner);
 		for (i = c ? 0 : start % TABLE_CHUNK; i < TABLE_CHUNK; i++)
 			if (!owner[i].slot_plus_1 && usable(first + i) &&
-			    (any || rested(&owner[i], now)) && !find_block(q, first + i))
+			    (any || rested(owner[i].freed_at, now)) && !find_block(q, first + i))
 				return first + i;
 	}
 	return HOST_BLOCKS;
 }
 
 /*
- * Where to look for a block: next to the process's blocks of other shards, because the steering
- * program has one range for adjacent blocks of one socket.
+ * Where to look for a block: next to the process's blocks, of other shards if there are any,
+ * because the steering program has one range for adjacent blocks of one socket.
  */
 static uint32_t start_of(const struct qpns *q, unsigned int shard)
 {
@@ -116,6 +116,8 @@ static uint32_t start_of(const struct qpns *q, unsigned int shard)
 		if (q->block[i].shard != shard)
 			return ((uint32_t)q->block[i].number + shard - q->block[i].shard) %
 			       HOST_BLOCKS;
+	if (q->n_blocks)
+		return (q->block[q->n_blocks - 1].number + 1u) % HOST_BLOCKS;
 	return (uint32_t)(config_random() % HOST_BLOCKS);
 }
 
@@ -167,19 +169,41 @@ static void give_to_table(const struct qpns *q, uint32_t block)
 	table_unlock(q->table);
 }
 
-/* Makes room for one more block of a shard. The queue is empty here, so it need not be rotated. */
+static void reverse(struct free_qpn *from, struct free_qpn *to)
+{
+	while (from < to) {
+		struct free_qpn v = *from;
+
+		*from++ = *--to;
+		*to = v;
+	}
+}
+
+/* Rotates the ring so that it starts at 0, because its size will change: three reversals. */
+static void straighten(struct qpn_queue *q)
+{
+	struct free_qpn *end = q->free + q->size;
+
+	reverse(q->free, q->free + q->head);
+	reverse(q->free + q->head, end);
+	reverse(q->free, end);
+	q->head = 0;
+}
+
+/* Makes room for one more block of a shard, in front of the numbers that are resting. */
 static int grow(struct qpns *q, struct qpn_queue *queue)
 {
 	struct qpn_block *block = realloc(q->block, (q->n_blocks + 1) * sizeof(*block));
-	uint32_t *number;
+	struct free_qpn *more;
 
 	if (!block)
 		return ENOMEM;
 	q->block = block;
-	number = realloc(queue->number, (queue->size + QPN_BLOCK) * sizeof(*number));
-	if (!number)
+	more = realloc(queue->free, (queue->size + QPN_BLOCK) * sizeof(*more));
+	if (!more)
 		return ENOMEM;
-	queue->number = number;
+	queue->free = more;
+	straighten(queue);
 	return 0;
 }
 
@@ -196,11 +220,13 @@ static int take_block(struct qpns *q, unsigned int shard)
 		return err;
 	q->block[q->n_blocks++] =
 		(struct qpn_block){ .number = (uint16_t)number, .shard = (uint8_t)shard };
-	queue->size += QPN_BLOCK;
-	queue->head = 0;
+	memmove(queue->free + QPN_BLOCK, queue->free, queue->n_free * sizeof(*queue->free));
 	start = (uint32_t)(config_random() % QPN_BLOCK);
 	for (i = 0; i < QPN_BLOCK; i++)
-		push(queue, number << HOST_BLOCK_BITS | (start + i) % QPN_BLOCK);
+		queue->free[i] = (struct free_qpn){
+			.number = number << HOST_BLOCK_BITS | (start + i) % QPN_BLOCK };
+	queue->size += QPN_BLOCK;
+	queue->n_free += QPN_BLOCK;
 	return 0;
 }
 
@@ -209,32 +235,11 @@ static void unqueue_block(struct qpn_queue *q, uint32_t number)
 	size_t i, n = q->n_free;
 
 	for (i = 0; i < n; i++) {
-		uint32_t qpn = pop(q);
+		struct free_qpn qpn = pop(q);
 
-		if (qpn >> HOST_BLOCK_BITS != number)
+		if (qpn.number >> HOST_BLOCK_BITS != number)
 			push(q, qpn);
 	}
-}
-
-static void reverse(uint32_t *from, uint32_t *to)
-{
-	while (from < to) {
-		uint32_t v = *from;
-
-		*from++ = *--to;
-		*to = v;
-	}
-}
-
-/* Rotates the ring so that it starts at 0, because its size will change: three reversals. */
-static void straighten(struct qpn_queue *q)
-{
-	uint32_t *end = q->number + q->size;
-
-	reverse(q->number, q->number + q->head);
-	reverse(q->number + q->head, end);
-	reverse(q->number, end);
-	q->head = 0;
 }
 
 static void drop_block(struct qpns *q, struct qpn_block *b)
@@ -308,17 +313,23 @@ static bool free_alone(struct qpns *q, uint32_t qpn)
 	return true;
 }
 
+/* Must the number that has been free longest rest, and may there be others? */
+static bool rests(const struct qpn_queue *q)
+{
+	return q->size < QPN_SPARE && !rested(q->free[q->head].freed_at, table_now());
+}
+
 int qpns_alloc(struct qpns *q, unsigned int shard, uint32_t *qpn)
 {
+	struct qpn_queue *queue = &q->queue[shard];
 	struct qpn_block *b;
-	int err;
+	int err = 0;
 
-	if (!q->queue[shard].n_free) {
+	if (!queue->n_free || rests(queue))
 		err = take_block(q, shard);
-		if (err)
-			return err;
-	}
-	*qpn = pop(&q->queue[shard]);
+	if (err && !queue->n_free)
+		return err;
+	*qpn = pop(queue).number;
 	b = find_block(q, *qpn >> HOST_BLOCK_BITS);
 	b->used++;
 	b->bits[*qpn % QPN_BLOCK / 64] |= 1ull << *qpn % 64;
@@ -336,7 +347,7 @@ bool qpns_free(struct qpns *q, uint32_t qpn)
 		return false;
 	b->bits[qpn % QPN_BLOCK / 64] &= ~bit;
 	b->used--;
-	push(&q->queue[b->shard], qpn);
+	push(&q->queue[b->shard], (struct free_qpn){ qpn, table_now() });
 	if (!b->used && q->queue[b->shard].n_free >= QPN_SPARE + QPN_BLOCK)
 		drop_block(q, b);
 	return true;

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The QP numbers of this process: blocks it holds, and its free numbers in a queue, so that a freed
- * number is reused last. A block without used numbers is returned to the table, which does not
- * reuse it for QPN_REST seconds unless no other is left. Each block belongs to a shard, and each
- * shard has its own queue.
+ * number is reused last, and not within QPN_REST seconds while the shard has less than QPN_SPARE
+ * numbers: a late packet must not reach another QP, and a peer that has not read of the end of a
+ * connection must not take the next one for the same. A block without used numbers is returned to
+ * the table, which does not reuse it for QPN_REST seconds unless no other is left. Each block
+ * belongs to a shard, and each shard has its own queue.
  *
  * No lock: the caller holds host->lock.
  */
@@ -18,7 +20,7 @@
 
 enum {
 	QPN_BLOCK = 1 << HOST_BLOCK_BITS,
-	QPN_SPARE = 4 * QPN_BLOCK,	/* free numbers to keep before a block is returned */
+	QPN_SPARE = 16 * QPN_BLOCK,	/* free numbers to keep before a block is returned */
 	QPN_REST = 10,			/* seconds */
 };
 
@@ -29,9 +31,14 @@ struct qpn_block {
 	uint64_t bits[QPN_BLOCK / 64];	/* numbers in use */
 };
 
+struct free_qpn {
+	uint32_t number;
+	uint32_t freed_at;	/* table_now(); 0: not used since the block was taken */
+};
+
 /* Free numbers of one shard: a ring. */
 struct qpn_queue {
-	uint32_t *number;
+	struct free_qpn *free;
 	size_t size;		/* QPN_BLOCK for each block of the shard */
 	size_t head, n_free;
 };

@@ -10,10 +10,15 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/qpn.h"
 #include "host_env.h"
 #include "place.h"
+#include "run/clock.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/time.h"
+
+enum { MANY = 20 * QPN_BLOCK };	/* more than QPN_SPARE */
 
 static void numbers_are_unique_and_reused_late(void **state)
 {
@@ -22,7 +27,7 @@ static void numbers_are_unique_and_reused_late(void **state)
 	uint32_t qpn, first;
 	unsigned int i, blocks;
 
-	for (i = 0; i < 3000; i++) {
+	for (i = 0; i < MANY; i++) {
 		assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
 		assert_true(qpn > 1 && qpn < 0xffffff);
 		assert_false(seen[qpn]++);
@@ -36,7 +41,7 @@ static void numbers_are_unique_and_reused_late(void **state)
 	 * block is taken.
 	 */
 	blocks = host_blocks_taken(h);
-	assert_in_range(blocks, 3000 / 256, 3000 / 256 + 2);
+	assert_int_equal(blocks, MANY / QPN_BLOCK);
 	assert_int_equal(host_qpn_alloc(h, 0, &first), 0);
 	host_qpn_free(h, first);
 	for (i = 0; i < 1000; i++) {
@@ -49,19 +54,47 @@ static void numbers_are_unique_and_reused_late(void **state)
 	host_leave(h);
 }
 
+/* A process that has few numbers takes more, all next to each other, before it reuses one. */
+static void a_freed_number_rests(void **state)
+{
+	static uint8_t seen[1 << 24];
+	struct host *h = join();
+	uint32_t qpn, low = UINT32_MAX, high = 0;
+	uint64_t start = clock_now();
+	unsigned int n;
+
+	for (n = 0; n < QPN_SPARE; n++) {
+		assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
+		host_qpn_free(h, qpn);
+		if (clock_now() - start >= QPN_REST * VRB_SECOND)
+			goto slow;
+		assert_false(seen[qpn]++);
+		low = min(low, qpn);
+		high = max(high, qpn);
+	}
+	assert_int_equal(host_blocks_taken(h), QPN_SPARE / QPN_BLOCK);
+	if (low >= 2 * QPN_BLOCK)	/* else they may be the last ones and the first ones */
+		assert_int_equal(high - low, QPN_SPARE - 1);
+	assert_int_equal(host_qpn_alloc(h, 0, &qpn), 0);
+	assert_true(seen[qpn]);
+	assert_int_equal(host_blocks_taken(h), QPN_SPARE / QPN_BLOCK);
+slow:
+	host_leave(h);
+}
+
 static void unused_blocks_are_released_and_reused_late(void **state)
 {
 	struct host *a = join(), *b = join();
-	uint32_t qpn[4096];
+	uint32_t qpn[2 * QPN_SPARE];
 	unsigned int i, owned = 0;
 
 	for (i = 0; i < ARRAY_SIZE(qpn); i++)
 		assert_int_equal(host_qpn_alloc(a, 0, &qpn[i]), 0);
 	for (i = 0; i < ARRAY_SIZE(qpn); i++)
 		host_qpn_free(a, qpn[i]);
-	for (i = 0; i < ARRAY_SIZE(qpn); i += 256)
+	for (i = 0; i < ARRAY_SIZE(qpn); i += QPN_BLOCK)
 		owned += host_owner(b, qpn[i]) == host_slot(a);
-	assert_in_range(owned, 1, 6);
+	assert_int_equal(owned, QPN_SPARE / QPN_BLOCK);
 	host_leave(a);
 	host_leave(b);
 }
@@ -202,6 +235,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_DIR(numbers_are_unique_and_reused_late),
+		IN_DIR(a_freed_number_rests),
 		IN_DIR(unused_blocks_are_released_and_reused_late),
 		IN_DIR(the_shard_of_an_own_number_is_known),
 		IN_DIR(numbers_agree_with_an_oracle),

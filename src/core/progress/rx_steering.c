@@ -24,6 +24,7 @@ enum {
 	SPARE_POSITIONS = 16,	/* members that joined and have not published yet */
 	SETTLE_TRIES = 20,
 	SETTLE_PAUSE_US = 500,
+	MAP_BLOCKS = 8 * STEER_BLOCKS,	/* a process's blocks are adjacent: few ranges */
 };
 
 static struct {
@@ -42,13 +43,13 @@ static struct {
 
 /* What processes have published. Static: too large for a small stack. */
 static struct {
-	struct net_steer block[STEER_BLOCKS], slot[STEER_SLOTS];
+	struct net_steer block[MAP_BLOCKS], slot[STEER_SLOTS];
 	size_t blocks, slots;
 } map;
 
 static void read_map(void)
 {
-	map.blocks = host_steer_map(vrb.host, map.block, STEER_BLOCKS);
+	map.blocks = host_steer_map(vrb.host, map.block, MAP_BLOCKS);
 	map.slots = host_steer_slots(vrb.host, map.slot, STEER_SLOTS);
 }
 
