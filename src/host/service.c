@@ -122,6 +122,7 @@ static void free_own(struct services *s)
 static int open_store(struct host *h)
 {
 	struct services *s = &h->services;
+	int cancel, err;
 
 	if (s->fd >= 0 || s->memory)
 		return 0;
@@ -134,8 +135,11 @@ static int open_store(struct host *h)
 		s->memory = calloc(1, FILE_SIZE);
 		return s->memory ? 0 : ENOMEM;
 	}
+	cancel = cancel_off();	/* a request that is polled may be the first need for it */
 	s->fd = file_create(h->dir.fd, "services", O_RDWR | O_NONBLOCK);
-	return s->fd < 0 ? errno : 0;
+	err = s->fd < 0 ? errno : 0;
+	cancel_on(cancel);
+	return err;
 }
 
 void services_init(struct services *s)

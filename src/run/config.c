@@ -16,6 +16,7 @@
 
 #include "run/clock.h"
 #include "run/sanitizer.h"
+#include "util/cancel.h"
 #include "util/hash.h"
 #include "util/net.h"
 
@@ -397,7 +398,7 @@ uint64_t config_random(void)
 
 	if (cfg->seeded)
 		return hash_mix(cfg->seed + (n + 1) * 0x9e3779b97f4a7c15ull);
-	if (getrandom(&v, sizeof(v), GRND_NONBLOCK) == sizeof(v))
+	if (SYS_CALL(SYS_getrandom, &v, sizeof(v), GRND_NONBLOCK) == sizeof(v))
 		return v;
 	return hash_mix(clock_now() ^ (uint64_t)getpid() << 48 ^ n << 32);
 }

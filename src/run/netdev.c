@@ -13,6 +13,7 @@
 
 #include "run/log.h"
 #include "run/netdev_scan.h"
+#include "util/cancel.h"
 #include "util/compiler.h"
 
 struct netdev_entry *netdev_scan_find(struct netdev_scan *s, uint32_t ifindex)
@@ -159,17 +160,19 @@ bool netdev_owns(const struct net_addr *addr, uint32_t ifindex)
 				     .sin6_scope_id = net_is_link_local(addr) ? ifindex : 0 };
 	const struct sockaddr *sa =
 		ipv4 ? (const struct sockaddr *)&sin : (const struct sockaddr *)&sin6;
-	bool own;
-	int fd;
+	bool own = false;
+	int fd, cancel;
 
 	if (net_is_multicast(addr) || net_addr_is_zero(addr))
 		return false;
-	fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	if (fd < 0)
-		return false;
 	memcpy(&sin.sin_addr, addr->raw + 12, sizeof(sin.sin_addr));
 	memcpy(&sin6.sin6_addr, addr->raw, sizeof(sin6.sin6_addr));
-	own = bind(fd, sa, ipv4 ? sizeof(sin) : sizeof(sin6)) == 0;
-	close(fd);
+	cancel = cancel_off();
+	fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0) {
+		own = bind(fd, sa, ipv4 ? sizeof(sin) : sizeof(sin6)) == 0;
+		close(fd);
+	}
+	cancel_on(cancel);
 	return own;
 }

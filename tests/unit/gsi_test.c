@@ -12,6 +12,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "cancelled.h"
 #include "cm/msg.h"
 #include "core/base/object_timer.h"
 #include "host/exit_mad.h"
@@ -471,6 +472,26 @@ static void requests_that_have_been_repeated_make_room(void **state)
 	assert_in_range(n, WAITING, 2 * WAITING);
 }
 
+static void receive_request(void)
+{
+	const struct cm_msg req = { .type = CM_SIDR_REQ,
+				    .sidr_req = { .request_id = 1, .service_id = 0x106123a } };
+	uint8_t mad[CM_MAD_LEN];
+	const struct roce_pkt pkt = from_wire(mad);
+
+	cm_encode(mad, &req);
+	lock_acquire(&vrb.poll_lock);
+	vrb_gsi_input(&pkt, clock_now());
+	lock_release(&vrb.poll_lock);
+	expire(clock_now() + VRB_SECOND);
+}
+
+/* Whoever polls a CQ may receive it, and answer it. */
+static void a_request_is_no_cancellation_point(void **state)
+{
+	assert_true(survives_cancel(receive_request));
+}
+
 /* Whoever forges REPs must not fill the memory: their sender would repeat them. */
 static void refusals_of_reps_are_bounded(void **state)
 {
@@ -527,6 +548,7 @@ int main(void)
 		FRESH(rejections_for_every_process_are_not_lost),
 		FRESH(requests_from_the_network_are_bounded),
 		FRESH(refusals_of_reps_are_bounded),
+		FRESH(a_request_is_no_cancellation_point),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
