@@ -33,9 +33,9 @@ export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= abort_on_error=1:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan test-load test-rxe test-mpich test-ucx \
-	test-ceph test-system test-package fuzz soak coverage bench bench-rxe install deb dist \
-	clean format help
+.PHONY: all setup demo test test-asan test-tsan test-load test-frozen test-rxe test-mpich \
+	test-ucx test-ceph test-system test-package fuzz soak coverage bench bench-rxe install \
+	deb dist clean format help
 
 all:
 	@scripts/setup --check build
@@ -68,6 +68,16 @@ BUSY ?= 20
 test-load: setup
 	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
 	@python3 scripts/load.py --busy "$(BUSY)" "$(TEST_BUILD)" $(LOAD_ARGS)
+
+# Each test once with all of its processes stopped for FREEZE_SECONDS, as on a machine that is
+# paused.  They sleep meanwhile, so many may run.
+FROZEN_ARGS ?= --suite verbs --suite rdmacm --suite proc --suite stock --suite tools \
+	--suite libverbena
+
+test-frozen: setup
+	@scripts/build.py "$(TEST_BUILD)" $(MESON_ARGS)
+	@python3 scripts/run_tests.py "$(TEST_BUILD)" --timeout-multiplier 3 --num-processes 24 \
+		--wrapper "$(CURDIR)/scripts/freeze.py" $(FROZEN_ARGS)
 
 # Only our own programs: a stock one is not built for TSan.
 test-tsan: setup
@@ -189,5 +199,5 @@ format:
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
 	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-load" \
-		"test-rxe test-mpich test-ucx test-ceph test-system test-package bench-rxe" \
-		"fuzz soak coverage bench clean format"
+		"test-frozen test-rxe test-mpich test-ucx test-ceph test-system test-package" \
+		"bench-rxe fuzz soak coverage bench clean format"

@@ -16,6 +16,7 @@ tests/stock/harness.py)
 They are added up by reason, right before the closing line.
 """
 import collections
+import glob
 import json
 import os
 import re
@@ -29,8 +30,12 @@ FAILED_CASE = re.compile(r"^FAILED ", re.MULTILINE)     # a table's (tests/stock
 LEFT_OUT = re.compile(r"^\s*left out: (\d+): (.*)$", re.MULTILINE)
 
 
-def read_log(build):
-    path = os.path.join(build, "meson-logs", "testlog.json")
+def logs(build):
+    """At most one: with --wrapper its name is another."""
+    return glob.glob(os.path.join(build, "meson-logs", "testlog*.json"))
+
+
+def read_log(path):
     with open(path, encoding="utf-8") as log:
         return [json.loads(line) for line in log if line.strip()]
 
@@ -73,17 +78,17 @@ def report_left_out(results):
 
 def main():
     build, args = sys.argv[1], sys.argv[2:]
-    log = os.path.join(build, "meson-logs", "testlog.json")
-    if os.path.exists(log):
-        os.unlink(log)
+    for old in logs(build):
+        os.unlink(old)
     status = subprocess.call(
         ["meson", "test", "-C", build, "--no-rebuild", "--print-errorlogs", *args]
     )
-    if not os.path.exists(log):
+    found = logs(build)
+    if not found:
         print("0 passed, 1 failed, 0 skipped")
         return status or 1
 
-    results = read_log(build)
+    results = read_log(found[0])
     skipped = [r for r in results if r["result"] in SKIPPED]
     passed = [r for r in results if r["result"] in PASSED]
     failed = [r for r in results if r["result"] not in PASSED | SKIPPED]

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether a function, which posting or polling may call, is a cancellation point (util/cancel.h). */
+/* Whether a function that posting or polling calls is a cancellation point (util/cancel.h). */
 #ifndef TESTS_UNIT_CANCELLED_H
 #define TESTS_UNIT_CANCELLED_H
 
