@@ -6,7 +6,8 @@
 
 Nothing may be lost or time out for the processes that go on together. FREEZE_SECONDS: how long they
 are stopped (default 12, which is longer than what any of our timers allows a silent peer on one
-host); FREEZE_AT: after how many seconds (default: random, which is printed).
+host); FREEZE_AT: after how many seconds (default: random, which is printed). FREEZE_ONE=1: only one
+of them is stopped, at random, of those that have no children.
 """
 import os
 import random
@@ -43,7 +44,15 @@ def send(pid, number):
         pass
 
 
-def freeze(root, seconds):
+def stop_one(root):
+    below = [pid for pid, state in descendants(root) if state not in "TtZX"]
+    leaves = [pid for pid in below if not descendants(pid)] or [root]
+    one = random.choice(leaves)
+    send(one, signal.SIGSTOP)
+    return [one]
+
+
+def stop_all(root):
     """What a test has stopped itself stays so."""
     send(root, signal.SIGSTOP)
     stopped = [root]
@@ -52,6 +61,11 @@ def freeze(root, seconds):
             if state not in "TtZX":
                 send(pid, signal.SIGSTOP)
                 stopped.append(pid)
+    return stopped
+
+
+def freeze(root, seconds):
+    stopped = stop_one(root) if os.environ.get("FREEZE_ONE") == "1" else stop_all(root)
     time.sleep(seconds)
     for pid in reversed(stopped):
         send(pid, signal.SIGCONT)

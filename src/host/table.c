@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -13,6 +14,7 @@
 
 #include "host/dir.h"
 #include "run/clock.h"
+#include "run/log.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/file_room.h"
@@ -21,6 +23,9 @@
 /* after the header */
 #define TURN_AT       64
 #define DEPARTURES_AT 72
+#define HOLDER_AT     80
+
+#define WARN_AFTER    (3 * VRB_SECOND)
 
 enum { READ_TRIES = 3 };
 
@@ -136,6 +141,39 @@ void table_note_departure(struct table *t)
 	write_time(t, DEPARTURES_AT);
 }
 
+/* The pid of the table lock's holder, in its own PID namespace; 0: unknown. */
+static pid_t holder_of(const struct table *t)
+{
+	int32_t pid;
+
+	return read_at(t, &pid, sizeof(pid), HOLDER_AT) && pid > 0 ? pid : 0;
+}
+
+static void note_holder(struct table *t)
+{
+	int32_t pid = getpid();
+
+	write_at(t, &pid, sizeof(pid), HOLDER_AT);
+	table_advance_turn(t);
+}
+
+/* A raw clone keeps the lock of a dead process, and another PID namespace hides a living one. */
+uint64_t table_patience(const struct table *t)
+{
+	pid_t pid = holder_of(t);
+	bool gone = !pid || (kill(pid, 0) < 0 && errno == ESRCH);
+
+	return gone ? TABLE_GONE_TIMEOUT : TABLE_LOCK_TIMEOUT;
+}
+
+static void warn_of_holder(const struct table *t)
+{
+	log_limited(LOG_HOST, LOG_WARN,
+		    "waiting for process %d, which has locked this user's run directory and makes "
+		    "no progress: it is stopped, or gets no CPU",
+		    (int)holder_of(t));
+}
+
 static int wait_for_lock(struct table *t, off_t at, uint64_t timeout)
 {
 	struct table_wait wait = { .timeout = timeout };
@@ -143,11 +181,15 @@ static int wait_for_lock(struct table *t, off_t at, uint64_t timeout)
 
 	for (;;) {
 		int err = set_lock(t, F_WRLCK, at);
+		uint64_t now = clock_now();
 
 		if (err != EAGAIN && err != EACCES && err != EINTR)
 			return err;
-		if (table_wait_over(&wait, table_turn(t), clock_now()))
+		wait.timeout = min(timeout, table_patience(t));
+		if (table_wait_over(&wait, table_turn(t), now))
 			return EBUSY;
+		if (now - wait.moved > WARN_AFTER)
+			warn_of_holder(t);
 		nanosleep(&pause, NULL);
 		pause.tv_nsec = min(2 * pause.tv_nsec, 2000000L);
 	}
@@ -158,7 +200,7 @@ int table_lock_within(struct table *t, uint64_t timeout)
 	int err = wait_for_lock(t, TABLE_LOCK_AT, timeout);
 
 	if (!err)
-		table_advance_turn(t);
+		note_holder(t);
 	return err;
 }
 
@@ -286,7 +328,7 @@ int table_open(struct table *t, int dirfd)
 	if (!err) {
 		err = check_table(t, dirfd);
 		if (!err)
-			table_advance_turn(t);
+			note_holder(t);
 		table_unlock(t);
 	}
 	if (err)

@@ -96,10 +96,14 @@ static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0 &&
 #define TABLE_MARK_AT      (1ll << 61)
 #define TABLE_MARK_MASK    ((1ull << 60) - 1)
 
-/* Time limits for one holder of the lock, and for all of them together. */
-#define TABLE_LOCK_TIMEOUT (3 * VRB_SECOND)
+/*
+ * Time limits for one holder of the lock that lives, though it is stopped or has no CPU; for one
+ * that nobody sees; and for all of them together.
+ */
+#define TABLE_LOCK_TIMEOUT (30 * VRB_SECOND)
+#define TABLE_GONE_TIMEOUT (3 * VRB_SECOND)
 #define TABLE_CLEANUP_TIMEOUT VRB_SECOND
-#define TABLE_WAIT_MAX (30 * VRB_SECOND)
+#define TABLE_WAIT_MAX (120 * VRB_SECOND)
 
 struct table {
 	int fd;
@@ -114,6 +118,9 @@ struct table_wait {
 
 /* The lock is held by the holder of this turn: returns true if the wait has timed out. */
 bool table_wait_over(struct table_wait *wait, uint64_t turn, uint64_t now);
+
+/* How long to wait for the lock's holder at most. */
+uint64_t table_patience(const struct table *t);
 
 /*
  * Opens or creates the table in the run directory. An invalid table, or one of another version, is

@@ -213,7 +213,46 @@ static void a_file_size_limit_does_not_kill(void **state)
 	assert_int_equal(in_child(join_with_file_limit), 0);
 }
 
-static void a_stopped_holder_of_the_lock_does_not_hang_others(void **state)
+static void set_holder(const struct table *t, pid_t pid)
+{
+	int32_t holder = pid;
+
+	assert_int_equal(pwrite(t->fd, &holder, sizeof(holder), 80), sizeof(holder));
+}
+
+/* As if a raw clone had kept the lock. */
+static void hand_to_a_dead_process(const struct table *t)
+{
+	pid_t pid = fork();
+
+	if (!pid)
+		_exit(0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	set_holder(t, pid);
+}
+
+/* Without CPU for long, it must not make others leave the run directory. */
+static void a_living_holder_of_the_lock_is_waited_for(void **state)
+{
+	static const pid_t nobody[] = { 0, -1, INT32_MIN, INT32_MAX };
+	int fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct table t;
+
+	assert_int_equal(table_open(&t, fd), 0);
+	assert_int_equal(table_lock(&t), 0);
+	assert_int_equal(table_patience(&t), TABLE_LOCK_TIMEOUT);
+	for (size_t i = 0; i < ARRAY_SIZE(nobody); i++) {
+		set_holder(&t, nobody[i]);
+		assert_int_equal(table_patience(&t), TABLE_GONE_TIMEOUT);
+	}
+	hand_to_a_dead_process(&t);
+	assert_int_equal(table_patience(&t), TABLE_GONE_TIMEOUT);
+	table_unlock(&t);
+	table_close(&t);
+	close(fd);
+}
+
+static void a_lost_lock_does_not_hang_others(void **state)
 {
 	struct host *h = join(), *b;
 	struct table t;
@@ -223,6 +262,7 @@ static void a_stopped_holder_of_the_lock_does_not_hang_others(void **state)
 	fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(table_open(&t, fd), 0);
 	assert_int_equal(table_lock(&t), 0);
+	hand_to_a_dead_process(&t);
 	b = join();
 	assert_false(is_here(b));
 	assert_int_equal(host_qpn_alloc(h, 0, &qpn), EBUSY);
@@ -322,7 +362,8 @@ int main(void)
 		IN_DIR(an_unused_table_of_another_version_is_replaced),
 		IN_DIR(a_full_directory_is_avoided),
 		IN_DIR(a_file_size_limit_does_not_kill),
-		IN_DIR(a_stopped_holder_of_the_lock_does_not_hang_others),
+		IN_DIR(a_living_holder_of_the_lock_is_waited_for),
+		IN_DIR(a_lost_lock_does_not_hang_others),
 		cmocka_unit_test(a_waiter_waits_while_the_lock_changes_hands),
 		IN_DIR(each_turn_is_counted),
 		IN_DIR(marks_end_with_their_last_holder),
