@@ -89,6 +89,7 @@ static void attributes(void **state)
 	assert_int_equal(attr.active_mtu, IBV_MTU_1024);
 	assert_int_equal(attr.max_mtu, IBV_MTU_4096);
 	assert_int_equal(attr.link_layer, IBV_LINK_LAYER_ETHERNET);
+	assert_int_equal(attr.flags, IBV_QPF_GRH_REQUIRED);
 	assert_int_equal(attr.gid_tbl_len, VRB_GID_TABLE);
 	assert_int_equal(attr.pkey_tbl_len, 1);
 	assert_int_equal(attr.lid, 0x0205);

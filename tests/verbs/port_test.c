@@ -31,6 +31,7 @@ static void attributes(struct world *w)
 	CHECK_MEM(&old, &ext, 48);
 	CHECK_EQ(ext.attr.state, IBV_PORT_ACTIVE);
 	CHECK_EQ(ext.attr.link_layer, IBV_LINK_LAYER_ETHERNET);
+	CHECK_EQ(ext.attr.flags, IBV_QPF_GRH_REQUIRED);
 	CHECK_EQ(ext.attr.active_mtu, IBV_MTU_4096);
 	CHECK(ext.attr.active_width && ext.attr.active_speed);
 	CHECK_EQ(ext.bytes[sizeof(struct ibv_port_attr)], 0xee);

@@ -238,6 +238,7 @@ void vrb_port_query(struct vrb_port *port, struct ibv_port_attr *attr)
 	attr->active_speed = port->active_speed;
 	attr->phys_state = port->state == IBV_PORT_ACTIVE ? PHYS_LINK_UP : PHYS_DISABLED;
 	attr->link_layer = IBV_LINK_LAYER_ETHERNET;
+	attr->flags = IBV_QPF_GRH_REQUIRED;	/* RoCE; a LID names only some of our peers */
 	lock_release(&port->lock);
 }
 
