@@ -15,7 +15,8 @@ import sys
 STRICT = ['-Wall', '-Wextra', '-pedantic', '-Werror']
 C = [(cc, ['-x', 'c', f'-std={std}']) for cc in ('gcc', 'clang') for std in ('c99', 'c11', 'gnu11')]
 CXX = [
-    (cc, ['-x', 'c++', f'-std={std}']) for cc in ('g++', 'clang++') for std in ('c++11', 'c++17')
+    (cc, ['-x', 'c++', f'-std={std}'])
+    for cc in ('g++', 'clang++') for std in ('c++11', 'c++17', 'c++20')
 ]
 # Not ours, so not held to our warnings.
 GUESTS = ['infiniband/mlx5dv.h', 'infiniband/mlx4dv.h', 'infiniband/efadv.h', 'infiniband/manadv.h']

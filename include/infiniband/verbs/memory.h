@@ -173,11 +173,11 @@ __ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, unsigned int access, 
 
 #define ibv_reg_mr(pd, addr, length, access)                                                       \
 	__ibv_reg_mr(pd, addr, length, access,                                                     \
-		     __builtin_constant_p(((access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
+		     __builtin_constant_p(((int)(access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 #define ibv_reg_mr_iova(pd, addr, length, iova, access)                                            \
 	__ibv_reg_mr_iova(pd, addr, length, iova, access,                                          \
-			  __builtin_constant_p(((access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
+			  __builtin_constant_p(((int)(access) & IBV_ACCESS_OPTIONAL_RANGE) == 0))
 
 /* Registers `length` bytes at `offset` of a dma-buf. EBADF: `fd` is not a dma-buf. ibv_reg_mr(3) */
 struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, uint64_t offset, size_t length, uint64_t iova,
