@@ -69,6 +69,12 @@ static bool sent_since_armed(struct roce_qp *qp, const struct roce_pkt *pkt)
 	return c->any && psn_before(c->psn, pkt->bth.psn) && !psn_before(pkt->bth.psn, expected);
 }
 
+/* Without an alternate path a QP in REARM stays there: there is nothing to migrate to. */
+static bool has_alternate(const struct wq_qp *wq)
+{
+	return !net_addr_is_zero(&wq->alt_path.dst);
+}
+
 static void arm(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	qp->wq->mig_state = IBV_MIG_ARMED;
@@ -100,7 +106,7 @@ void roce_follow_migration(struct roce_qp *qp, const struct roce_pkt *pkt)
 		return;	/* has no PSN */
 	if (!pkt->bth.mig_req && !net_addr_equal(&pkt->path.src, &wq->path.dst))
 		return;	/* left before the peer's last migration */
-	if (wq->mig_state == IBV_MIG_REARM && !pkt->bth.mig_req)
+	if (wq->mig_state == IBV_MIG_REARM && !pkt->bth.mig_req && has_alternate(wq))
 		arm(qp, pkt);
 	else if (wq->mig_state == IBV_MIG_ARMED && !pkt->bth.mig_req)
 		note_clear(qp, pkt);

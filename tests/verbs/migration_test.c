@@ -168,6 +168,69 @@ static void refuse(struct world *w, const struct path *first, const struct path 
 	world_free(&buf);
 }
 
+static void both_ways(struct ibv_cq *cq, struct ibv_qp *a, struct ibv_qp *b, struct buffer *buf)
+{
+	for (int i = 0; i < 2; i++) {
+		exchange(cq, a, b, buf);
+		exchange(cq, b, a, buf);
+	}
+}
+
+static void rearm_only(struct ibv_qp *a, struct ibv_qp *b)
+{
+	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_REARM };
+
+	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_PATH_MIG_STATE), 0);
+	CHECK_EQ(ibv_modify_qp(b, &attr, IBV_QP_PATH_MIG_STATE), 0);
+}
+
+static void reset(struct ibv_qp *qp)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RESET };
+
+	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_STATE), 0);
+}
+
+/* Rearmed without an alternate path, also one of the last connection, a QP has none to go to. */
+static void no_alternate(struct world *w, const struct path *first, const struct path *second)
+{
+	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_MIGRATED };
+	struct ibv_cq *cq = world_cq(w, 16);
+	struct ibv_qp *a = world_qp(w, IBV_QPT_RC, cq, NULL);
+	struct ibv_qp *b = world_qp(w, IBV_QPT_RC, cq, NULL);
+	struct buffer buf = world_buffer(w, 128, WORLD_ACCESS);
+
+	w->gid = first->gid;
+	w->gid_index = first->index;
+	world_connect(w, a, b);
+	arm(a, second);
+	arm(b, second);
+	both_ways(cq, a, b, &buf);
+	reset(a);
+	reset(b);
+	world_connect(w, a, b);
+	rearm_only(a, b);
+	both_ways(cq, a, b, &buf);
+	CHECK_EQ(query(a).path_mig_state, IBV_MIG_REARM);
+	CHECK_EQ(ibv_modify_qp(a, &attr, IBV_QP_PATH_MIG_STATE), 0);
+	exchange(cq, a, b, &buf);
+	CHECK_EQ(query(a).ah_attr.grh.sgid_index, first->index);
+	CHECK_EQ(query(b).path_mig_state, IBV_MIG_REARM);
+	CHECK(!world_has_event(w));
+
+	rearm_only(a, b);
+	both_ways(cq, a, b, &buf);
+	reset(b);
+	world_send(a, 3, world_sge(&buf, 0, 64));
+	world_expect(cq, 3, IBV_WC_RETRY_EXC_ERR);
+	CHECK(!world_has_event(w));
+
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+	world_free(&buf);
+}
+
 int main(void)
 {
 	struct ibv_device_attr dev;
@@ -182,6 +245,7 @@ int main(void)
 	migrate(&w, &v4, &v6);
 	migrate(&w, &v6, &v4);
 	refuse(&w, &v4, &v6);
+	no_alternate(&w, &v4, &v6);
 	world_close(&w);
 	return 0;
 }

@@ -331,6 +331,7 @@ static void forget(struct vrb_qp *qp)
 		vrb_rndv_abandon(qp);
 	qp->comp.error_logged = qp->comp.drop_logged = qp->comp.failing = false;
 	qp->wq.mig_state = IBV_MIG_MIGRATED;
+	qp->wq.alt_path = (struct net_path){ 0 };	/* leads to the last connection's peer */
 	qp->wq.rate_kbps = qp->wq.rate_burst = 0;
 	if (qp->config.send_cq)
 		vrb_cq_purge(qp->config.send_cq, qp);
