@@ -192,7 +192,7 @@ void roce_input(struct roce_qp *qp, const struct roce_pkt *pkt, uint64_t now)
 		roce_note(qp, NOTE_DROP, pkt->bth.psn, 0, REASON_NONE);
 		return;
 	}
-	if (unlikely(qp->wq->mig_state != IBV_MIG_MIGRATED) && roce_is_reliable(qp))
+	if (unlikely(qp->wq->mig_state != IBV_MIG_MIGRATED))
 		roce_follow_migration(qp, pkt);
 	if (pkt->ack)
 		roce_ack_input(qp, pkt->ack, now);

@@ -18,9 +18,11 @@ static void use_alternate(struct roce_qp *qp)
 	wq->path = wq->alt_path;
 	wq->timeout = wq->alt_timeout;
 	wq->mig_state = IBV_MIG_MIGRATED;
-	roce_retry_start(qp);
-	/* Packets in flight may be lost with the old path, and their timer is off now. */
-	roce_requester_rewind(qp);
+	if (roce_is_reliable(qp)) {
+		roce_retry_start(qp);
+		/* Packets in flight may be lost with the old path, and their timer is off now. */
+		roce_requester_rewind(qp);
+	}
 	wq->ops->event(wq, IBV_EVENT_PATH_MIG);
 }
 

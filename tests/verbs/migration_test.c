@@ -82,12 +82,13 @@ static void expect_moved(struct ibv_qp *qp, const struct path *to)
 	CHECK_EQ(attr.timeout, 15);
 }
 
-static void migrate(struct world *w, const struct path *first, const struct path *second)
+static void migrate(struct world *w, enum ibv_qp_type type, const struct path *first,
+		    const struct path *second)
 {
 	struct ibv_qp_attr attr = { .path_mig_state = IBV_MIG_MIGRATED };
 	struct ibv_cq *cq = world_cq(w, 16);
-	struct ibv_qp *a = world_qp(w, IBV_QPT_RC, cq, NULL);
-	struct ibv_qp *b = world_qp(w, IBV_QPT_RC, cq, NULL);
+	struct ibv_qp *a = world_qp(w, type, cq, NULL);
+	struct ibv_qp *b = world_qp(w, type, cq, NULL);
 	struct buffer buf = world_buffer(w, 128, WORLD_ACCESS);
 
 	w->gid = first->gid;
@@ -242,8 +243,9 @@ int main(void)
 	CHECK(dev.device_cap_flags & IBV_DEVICE_AUTO_PATH_MIG);
 	if (!find_path(&w, true, &v4) || !find_path(&w, false, &v6))
 		SKIP("the loopback interface has one address only");
-	migrate(&w, &v4, &v6);
-	migrate(&w, &v6, &v4);
+	migrate(&w, IBV_QPT_RC, &v4, &v6);
+	migrate(&w, IBV_QPT_RC, &v6, &v4);
+	migrate(&w, IBV_QPT_UC, &v4, &v6);
 	refuse(&w, &v4, &v6);
 	no_alternate(&w, &v4, &v6);
 	world_close(&w);
