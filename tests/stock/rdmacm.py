@@ -509,11 +509,18 @@ def link_local_cases(bench, hosts, prefixes):
     """The route to a local address goes through lo, which does not have the address."""
     row = ("", "rping -s -a {any} -C 3", "rping -c -a {s} -C 3", "", "")
     names = {"any": "::", "s": f"{hosts.address(0, 'link')}%{netns.IFNAME}"}
+    mixed_row = ("", "rping -s -a {any} -C 3", "rping -c -a {s} -I {c} -C 3", "", "")
+    mixed = {
+        "any": "::",
+        "s": hosts.address(0, "v6"),
+        "c": f"{hosts.address(1, 'link')}%{netns.IFNAME}",
+    }
     return [
         (f"rping, {whose} link-local address",
          lambda _, client=client: run_pair(bench, row, names, [prefixes[0], prefixes[client]]))
         for client, whose in enumerate(("the own", "the peer's"))
-    ]
+    ] + [("rping, a link-local address to a global one",
+          lambda _: run_pair(bench, mixed_row, mixed, prefixes))]
 
 
 def two_hosts(bench, family, part):

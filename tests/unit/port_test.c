@@ -210,10 +210,19 @@ static void path_with_grh(void **state)
 	assert_int_equal(path.dst_port, 4791);
 	assert_true(path.src_port >= 0xc000);
 	assert_int_equal(path.ifindex, 0);
-	/* link-local destinations and groups need the interface */
+	/* link-local addresses and groups need the interface */
 	attr = grh("fe80::99", 0);
 	assert_int_equal(vrb_port_resolve(&port, &attr, 1, &path), 0);
 	assert_int_equal(path.ifindex, 42);
+	attr = grh("2001:db8::99", 0);
+	assert_int_equal(vrb_port_resolve(&port, &attr, 1, &path), 0);
+	assert_int_equal(path.ifindex, 42);
+	attr = grh("fe80::99", 2);
+	assert_int_equal(vrb_port_resolve(&port, &attr, 1, &path), 0);
+	assert_int_equal(path.ifindex, 42);
+	attr = grh("2001:db8::99", 2);
+	assert_int_equal(vrb_port_resolve(&port, &attr, 1, &path), 0);
+	assert_int_equal(path.ifindex, 0);
 	attr = grh("224.0.0.9", 1);
 	assert_int_equal(vrb_port_resolve(&port, &attr, 1, &path), 0);
 	assert_int_equal(path.ifindex, 42);

@@ -346,6 +346,13 @@ static int resolve_lid(const struct vrb_port *port, const struct ibv_ah_attr *at
 	return 0;
 }
 
+/* The kernel takes no packet from a link-local address without its interface either. */
+static bool needs_interface(const struct net_path *path)
+{
+	return net_is_link_local(&path->src) || net_is_link_local(&path->dst) ||
+	       net_is_multicast(&path->dst);
+}
+
 int vrb_port_resolve(struct vrb_port *port, const struct ibv_ah_attr *attr, uint32_t qpn_hash,
 		     struct net_path *path)
 {
@@ -356,7 +363,7 @@ int vrb_port_resolve(struct vrb_port *port, const struct ibv_ah_attr *attr, uint
 		return EINVAL;
 	lock_acquire(&port->lock);
 	err = attr->is_global ? resolve_grh(port, attr, path) : resolve_lid(port, attr, path);
-	if (!err && (net_is_link_local(&path->dst) || net_is_multicast(&path->dst)))
+	if (!err && needs_interface(path))
 		path->ifindex = port->ifindex;
 	lock_release(&port->lock);
 	path->sl = attr->sl & SL_MASK;
