@@ -161,7 +161,7 @@ static void follow_members(struct virtual_port *p)
 
 /* Sending */
 
-enum delivery { DELIVERED, BUSY, UNREACHABLE };
+enum delivery { DELIVERED, BUSY, UNREACHABLE, BAD_MEMORY };
 
 static enum delivery give(struct virtual_port *p, struct member *m, const struct raw_out *o,
 		       uint64_t now)
@@ -177,19 +177,27 @@ static enum delivery give(struct virtual_port *p, struct member *m, const struct
 		m->full_since = 0;
 		return DELIVERED;
 	}
+	if (sent == -EFAULT)
+		return BAD_MEMORY;
 	if (sent != -EAGAIN && sent != -ENOBUFS && sent != -EINTR)
-		return sent == -EFAULT ? BUSY : UNREACHABLE;
+		return UNREACHABLE;
 	if (!m->full_since)
 		m->full_since = now;
 	return time_since(m->full_since, now) < DEAF_AFTER ? BUSY : UNREACHABLE;
 }
 
-/* Returns false if a member's queue is full. Must hold p->lock. */
-static bool give_all(struct virtual_port *p, struct raw_out *o, uint64_t now)
+/*
+ * Returns false if a member's queue is full or the frame's memory is gone. Must hold p->lock.
+ */
+static bool give_all(struct virtual_port *p, struct raw_out *o, uint64_t now, enum raw_sent *why)
 {
 	for (; o->progress < p->members; o->progress++)
 		switch (give(p, &p->member[o->progress], o, now)) {
 		case BUSY:
+			*why = RAW_FULL;
+			return false;
+		case BAD_MEMORY:
+			*why = RAW_BAD_MEMORY;
 			return false;
 		case UNREACHABLE:
 			fetch_add_relaxed(&p->port.stats.refused, 1);
@@ -208,10 +216,9 @@ static unsigned int virtual_send(struct raw_port *port, struct raw_out *out, uns
 
 	lock_acquire(&p->lock);
 	follow_members(p);
-	while (done < n && give_all(p, &out[done], now))
+	while (done < n && give_all(p, &out[done], now, why))
 		done++;
 	lock_release(&p->lock);
-	*why = RAW_FULL;
 	fetch_add_relaxed(&port->stats.sent, done);
 	return done;
 }

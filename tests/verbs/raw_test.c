@@ -4,6 +4,7 @@
  * arrive as sent, scattered over buffers; errors are reported and have no side effects.
  */
 #include <errno.h>
+#include <sys/mman.h>
 
 #include "raw_bench.h"
 
@@ -146,9 +147,40 @@ static void fails(struct bench *b, struct ibv_sge *sge, enum ibv_wc_status statu
 	CHECK_EQ(move(b->qp, IBV_QPS_RTS), 0);
 }
 
+static void send_one(struct bench *b)
+{
+	struct ibv_sge from = world_sge(&b->out, 0, 100), to = world_sge(&b->in, 0, 100);
+
+	ethernet(b->out.data, 0x88b5);
+	receive_into(b->qp, 1, &to, 1);
+	post(b->qp, 1, &from, 1, 0);
+	CHECK_EQ(both(b->cq).byte_len, 100);
+}
+
+/* Memory that the program has taken away. Short frames are copied, long ones sent in place. */
+static void fails_unmapped(struct bench *b)
+{
+	static const uint32_t sizes[] = { 100, 4096 };
+	struct buffer gone = { .len = 8192 };
+
+	gone.data = mmap(NULL, gone.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			 0);
+	CHECK(gone.data != MAP_FAILED);
+	gone.mr = ibv_reg_mr(b->w.pd, gone.data, gone.len, IBV_ACCESS_LOCAL_WRITE);
+	CHECK(gone.mr);
+	CHECK_EQ(mprotect(gone.data, gone.len, PROT_NONE), 0);
+	for (size_t i = 0; i < sizeof(sizes) / sizeof(sizes[0]); i++) {
+		struct ibv_sge sge = world_sge(&gone, 0, sizes[i]);
+
+		fails(b, &sge, IBV_WC_LOC_PROT_ERR);
+	}
+	CHECK_EQ(ibv_dereg_mr(gone.mr), 0);
+	munmap(gone.data, gone.len);
+}
+
 static void test_bad_sends(void)
 {
-	struct ibv_sge short_one, long_one, no_key, outside, good, to;
+	struct ibv_sge short_one, long_one, no_key, outside;
 	struct bench b;
 
 	open_bench(&b, 0);
@@ -163,13 +195,9 @@ static void test_bad_sends(void)
 	fails(&b, &no_key, IBV_WC_LOC_PROT_ERR);
 	outside = world_sge(&b.out, b.out.len - 10, 2000);
 	fails(&b, &outside, IBV_WC_LOC_PROT_ERR);
+	fails_unmapped(&b);
 	/* and the QP works again */
-	ethernet(b.out.data, 0x88b5);
-	good = world_sge(&b.out, 0, 100);
-	to = world_sge(&b.in, 0, 100);
-	receive_into(b.qp, 1, &to, 1);
-	post(b.qp, 1, &good, 1, 0);
-	CHECK_EQ(both(b.cq).byte_len, 100);
+	send_one(&b);
 	close_bench(&b);
 }
 
