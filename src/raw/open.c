@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Which way frames go. */
+/* Which way frames go; what both kinds of port have in common. */
 #include <errno.h>
+#include <sys/socket.h>
 
 #include "raw/state.h"
 #include "run/log.h"
@@ -24,4 +25,15 @@ int raw_open(struct host *host, const struct raw_interface *on, enum config_raw 
 	log_warn(LOG_WIRE, "raw packets on %s need CAP_NET_RAW; VERBENA_RAW=virtual uses a segment "
 		 "between your own processes", on->name);
 	return EPERM;
+}
+
+void raw_take_error(const struct raw_port *p)
+{
+	for (unsigned int i = 0; i < RAW_FDS; i++) {
+		int err;
+		socklen_t len = sizeof(err);
+
+		if (p->fd[i] >= 0)
+			getsockopt(p->fd[i], SOL_SOCKET, SO_ERROR, &err, &len);
+	}
 }

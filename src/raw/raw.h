@@ -171,6 +171,12 @@ static inline int raw_filter(struct raw_port *p, const struct sock_filter *progr
 	return p->ops->filter(p, program, len, scope);
 }
 
+/*
+ * Takes the error that a descriptor has when the interface went down, and keeps until it is taken:
+ * it is readable, but no frames are pending.
+ */
+void raw_take_error(const struct raw_port *p);
+
 /* Brings stats.lost up to date. */
 static inline void raw_count(struct raw_port *p)
 {

@@ -3,8 +3,10 @@
  * Raw packet QPs on the virtual segment, which an ordinary user gets on the loopback device: frames
  * arrive as sent, scattered over buffers; errors are reported and have no side effects.
  */
+#include <dirent.h>
 #include <errno.h>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #include "raw_bench.h"
 
@@ -474,6 +476,54 @@ static void test_events(void)
 	world_close(&b.w);
 }
 
+/* Wake-ups of the other threads so far. */
+static unsigned long wakeups(void)
+{
+	unsigned long n, sum = 0;
+	char path[64], line[256];
+	struct dirent *e;
+	DIR *tasks = opendir("/proc/self/task");
+
+	CHECK(tasks);
+	while ((e = readdir(tasks))) {
+		FILE *status;
+
+		if (e->d_name[0] == '.' || atoi(e->d_name) == getpid())
+			continue;
+		snprintf(path, sizeof(path), "/proc/self/task/%.16s/status", e->d_name);
+		status = fopen(path, "r");
+		while (status && fgets(line, sizeof(line), status))
+			if (sscanf(line, "voluntary_ctxt_switches: %lu", &n) == 1)
+				sum += n;
+		if (status)
+			fclose(status);
+	}
+	closedir(tasks);
+	return sum;
+}
+
+/* An interface that was down, and with it the sockets, leaves an idle process idle. */
+static void test_down(void)
+{
+	enum { WINDOW_US = 100000, WINDOWS = 100 };
+	unsigned int i;
+	struct bench b;
+
+	open_bench(&b, 0);
+	CHECK_EQ(system("ip link set lo down && ip link set lo up"), 0);
+	for (i = 0; i < WINDOWS; i++) {
+		unsigned long before = wakeups();
+
+		usleep(WINDOW_US);
+		if (wakeups() == before)
+			break;
+	}
+	CHECK(i < WINDOWS);
+	/* and the QP works again */
+	send_one(&b);
+	close_bench(&b);
+}
+
 int main(void)
 {
 	setenv("VERBENA_RAW", "virtual", 0);
@@ -489,5 +539,7 @@ int main(void)
 	test_states();
 	test_no_rule();
 	test_events();
+	if (!strcmp(getenv("VERBENA_RAW"), "packet"))	/* in a network namespace of its own */
+		test_down();
 	return 0;
 }

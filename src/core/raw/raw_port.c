@@ -111,10 +111,13 @@ bool vrb_raw_take(uint64_t now)
 
 static bool on_frames(void *arg, int fd)
 {
+	struct vrb_raw_port *raw = arg;
 	bool any;
 
 	lock_acquire(&vrb.poll_lock);
-	any = take(arg, clock_now());
+	any = take(raw, clock_now());
+	if (!any)
+		raw_take_error(raw->port);
 	lock_release(&vrb.poll_lock);
 	return any;
 }
