@@ -410,6 +410,7 @@ static void dmabuf(struct world *w)
 
 	CHECK_EQ(ftruncate(fd, 2 * page), 0);
 	CHECK((mr = ibv_reg_dmabuf_mr(w->pd, page + 8, 100, 8, fd, WORLD_ACCESS)));
+	CHECK_EQ(lseek(fd, 0, SEEK_CUR), 0);	/* the program's */
 	pair_open(w, &p);
 	memset(p.local.data, 0x42, 8);
 	CHECK_EQ(rdma(&p, IBV_WR_RDMA_WRITE, 16, mr->rkey), IBV_WC_SUCCESS);

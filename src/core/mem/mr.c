@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/mman.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "core/base/context.h"
@@ -216,12 +217,25 @@ int vrb_mr_reg(struct vrb_pd *pd, void *addr, size_t length, uint64_t iova, unsi
 	return err;
 }
 
+/*
+ * The size of a file; negative: unknown. Only a dma-buf is asked by lseek(2), which there moves
+ * nothing: the program may use the position of any other file.
+ */
+static off_t size_of(int fd)
+{
+	struct stat st;
+
+	if (!fstat(fd, &st) && S_ISREG(st.st_mode))
+		return st.st_size;
+	return lseek(fd, 0, SEEK_END);
+}
+
 /* Maps [offset, offset + length) of a file; r->host is the address of offset. */
 static int map_file(int fd, uint64_t offset, size_t length, unsigned int access, struct region *r)
 {
 	const uint64_t page = sysconf(_SC_PAGESIZE);
 	uint64_t skip = offset % page;
-	off_t size = lseek(fd, 0, SEEK_END);
+	off_t size = size_of(fd);
 	int prot = PROT_READ | (access & IBV_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0);
 
 	if (length > SIZE_MAX - skip || offset + length < offset)
