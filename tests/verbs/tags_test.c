@@ -304,6 +304,36 @@ static void test_sync(void)
 	bench_close(&b);
 }
 
+/* An operation that fails tells nothing: neither on a full list nor with too many SGEs. */
+static void test_failed_sync(void)
+{
+	enum { TOO_MANY = 64 };
+	struct bench b;
+	struct ibv_sge sge[TOO_MANY] = { { 0 } };
+	struct ibv_ops_wr wr;
+
+	bench_open(&b, 0, 8);
+	connect_qps(&b);
+	send_tag(&b, IBV_TMH_EAGER, 5, 8);
+	expect(&b, ORDINARY_ID, IBV_WC_TM_RECV, 0);
+	for (int i = 0; i < TAGS; i++) {
+		wr = tag_at(&b, i, 5, FULL_MASK, sge);
+		wr.flags = IBV_OPS_SIGNALED;
+		CHECK_EQ(post_op(&b, &wr), 0);
+		expect(&b, 77, IBV_WC_TM_ADD, IBV_WC_TM_SYNC_REQ);
+	}
+	wr = tag_at(&b, 99, 99, FULL_MASK, sge);
+	CHECK_EQ(post_op(&b, &wr), ENOMEM);
+	wr.tm.add.num_sge = TOO_MANY;
+	CHECK_EQ(post_op(&b, &wr), EINVAL);
+	send_tag(&b, IBV_TMH_EAGER, 5, 0);
+	expect(&b, ORDINARY_ID + 1, IBV_WC_TM_RECV, 0);
+	CHECK_EQ(run_op(&b, IBV_WR_TAG_SYNC, 0).flags, 0);
+	send_tag(&b, IBV_TMH_EAGER, 5, 0);
+	expect(&b, 0, IBV_WC_TM_RECV, BOTH);
+	bench_close(&b);
+}
+
 /*
  * A program that does not poll its unexpected messages is asked for a sync before the 16-bit counts
  * could wrap.
@@ -401,6 +431,7 @@ int main(void)
 	test_delete();
 	test_order();
 	test_sync();
+	test_failed_sync();
 	test_far_behind();
 	test_not_ready();
 	test_limit();

@@ -65,6 +65,12 @@ struct tags {
 int tags_init(struct tags *t, uint32_t n);
 void tags_free(struct tags *t);
 
+/* Are all slots in use? */
+static inline bool tags_full(const struct tags *t)
+{
+	return list_empty(&t->free);
+}
+
 /* Adds a tag as the youngest; NULL: all slots are in use. */
 struct tag *tags_add(struct tags *t, uint64_t value, uint64_t mask);
 

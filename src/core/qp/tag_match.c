@@ -61,54 +61,45 @@ void vrb_tm_free(struct vrb_tm *tm)
 
 /* ---------------------------------------------------------------- operations */
 
-static int add(struct vrb_tm *tm, struct ibv_ops_wr *wr)
+/* Returns 0, EINVAL, or ENOMEM if the list is full. */
+static int check_add(const struct vrb_tm *tm, const struct ibv_ops_wr *wr, uint32_t *length)
 {
 	const struct ibv_recv_wr buffer = {
 		.sg_list = wr->tm.add.sg_list,
 		.num_sge = wr->tm.add.num_sge,
 	};
-	struct tag *tag;
-	uint32_t length;
 
 	if (buffer.num_sge > 0 && !buffer.sg_list)
 		return EINVAL;
-	if (wr_check_recv(TAG_MAX_SGE, &buffer, &length) != REASON_NONE)
+	if (wr_check_recv(TAG_MAX_SGE, &buffer, length) != REASON_NONE)
 		return EINVAL;
-	tag = tags_add(&tm->tags, wr->tm.add.tag, wr->tm.add.mask);
-	if (!tag)
-		return ENOMEM;
+	return tags_full(&tm->tags) ? ENOMEM : 0;
+}
+
+/* The operation has been checked. */
+static void add(struct vrb_tm *tm, struct ibv_ops_wr *wr, uint32_t length)
+{
+	struct tag *tag = tags_add(&tm->tags, wr->tm.add.tag, wr->tm.add.mask);
+
 	tag->wr_id = wr->tm.add.recv_wr_id;
 	tag->length = length;
-	tag->num_sge = buffer.num_sge;
+	tag->num_sge = wr->tm.add.num_sge;
 	if (tag->num_sge)
-		memcpy(tag->sge, buffer.sg_list, tag->num_sge * sizeof(*tag->sge));
+		memcpy(tag->sge, wr->tm.add.sg_list, tag->num_sge * sizeof(*tag->sge));
 	wr->tm.handle = tags_handle(&tm->tags, tag);
-	return 0;
 }
 
-/* Executes one operation. *gone: its tag is no longer in the list. */
-static int run_op(struct vrb_tm *tm, struct ibv_ops_wr *wr, bool *gone)
-{
-	*gone = false;
-	switch (wr->opcode) {
-	case IBV_WR_TAG_ADD:
-		return add(tm, wr);
-	case IBV_WR_TAG_DEL:
-		*gone = !tags_delete(&tm->tags, wr->tm.handle);
-		return 0;
-	default:
-		return 0;
-	}
-}
-
-static int check_op(const struct vrb_tm *tm, const struct ibv_ops_wr *wr)
+/* *length: of the buffer of a tag to be added. */
+static int check_op(const struct vrb_tm *tm, const struct ibv_ops_wr *wr, uint32_t *length)
 {
 	if (wr->flags & ~OPS_FLAGS || (unsigned int)wr->opcode > IBV_WR_TAG_SYNC)
 		return EINVAL;
 	if (wr->opcode == IBV_WR_TAG_DEL && !tags_has(&tm->tags, wr->tm.handle))
 		return EINVAL;
 	/* Acquire: pairs with the poller's release, as in vrb_post_room(). */
-	return tm->ops - load_acquire(&tm->released) < tm->max_ops ? 0 : ENOMEM;
+	if (tm->ops - load_acquire(&tm->released) >= tm->max_ops)
+		return ENOMEM;
+	return wr->opcode == IBV_WR_TAG_ADD ? check_add(tm, wr, length) : 0;
 }
 
 static void complete_op(struct vrb_srq *srq, const struct ibv_ops_wr *wr, bool gone)
@@ -133,16 +124,18 @@ static void complete_op(struct vrb_srq *srq, const struct ibv_ops_wr *wr, bool g
 static int post_op(struct vrb_srq *srq, struct ibv_ops_wr *wr)
 {
 	struct vrb_tm *tm = srq->tm;
-	bool gone;
-	int ret = check_op(tm, wr);
+	bool gone = false;	/* the tag to be deleted */
+	uint32_t length = 0;
+	int ret = check_op(tm, wr, &length);
 
 	if (ret)
 		return ret;
 	if (wr->flags & IBV_OPS_TM_SYNC)
 		tags_handled(&tm->tags, wr->tm.unexpected_cnt);
-	ret = run_op(tm, wr, &gone);
-	if (ret)
-		return ret;
+	if (wr->opcode == IBV_WR_TAG_ADD)
+		add(tm, wr, length);
+	else if (wr->opcode == IBV_WR_TAG_DEL)
+		gone = !tags_delete(&tm->tags, wr->tm.handle);
 	tm->ops++;
 	if (wr->flags & IBV_OPS_SIGNALED)
 		complete_op(srq, wr, gone);
