@@ -2,6 +2,7 @@
 #include "core/raw/raw_port.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,6 +26,9 @@ enum {
 
 /* How long frames wait for a receive to be posted: its thread may be preempted. */
 #define HOLD (50 * VRB_MSEC)
+/* The same, if that keeps others from frames: less long, and in the long run half of the time. */
+#define HOLD_OTHERS (4 * VRB_MSEC)
+#define COST(held)  (2 * (held))
 
 /*
  * Serialises opening and closing, which wait for the progress thread. Inside vrb.life, outside
@@ -47,10 +51,30 @@ void vrb_raw_add(struct vrb_qp *qp)
 		list_add_tail(&qp->config.ctx->dev->raw->receivers, &qp->dispatch.raw_node);
 }
 
-/* The smallest number of receives posted on a QP that is worth waiting for; at most ROUND. */
-static unsigned int fewest(struct vrb_raw_port *raw, bool wait)
+/* What the receivers have posted. */
+struct supply {
+	unsigned int fewest;	/* of the active ones that have any, and at most ROUND */
+	bool none;		/* an active one has run out */
+	bool some;		/* any one has some */
+};
+
+static bool has_some(struct vrb_raw_port *raw)
 {
-	unsigned int n = ROUND;
+	struct list *pos;
+
+	list_for_each (pos, &raw->receivers) {
+		unsigned int posted =
+			vrb_raw_posted(list_entry(pos, struct vrb_qp, dispatch.raw_node));
+
+		if (posted && posted != UINT_MAX)
+			return true;
+	}
+	return false;
+}
+
+static struct supply look(struct vrb_raw_port *raw)
+{
+	struct supply s = { .fewest = ROUND };
 	struct list *pos;
 
 	list_for_each (pos, &raw->receivers) {
@@ -60,33 +84,61 @@ static unsigned int fewest(struct vrb_raw_port *raw, bool wait)
 		if (!qp->dispatch.raw_receiving)
 			continue;
 		posted = vrb_raw_posted(qp);
-		if (!posted && !wait)
-			qp->dispatch.raw_receiving = false;
+		if (posted)
+			s.fewest = min(s.fewest, posted);
 		else
-			n = min(n, posted);
+			s.none = true;
 	}
-	return n;
+	s.some = s.none && has_some(raw);
+	return s;
+}
+
+static void stop_waiting(struct vrb_raw_port *raw)
+{
+	struct list *pos;
+
+	list_for_each (pos, &raw->receivers) {
+		struct vrb_qp *qp = list_entry(pos, struct vrb_qp, dispatch.raw_node);
+
+		if (qp->dispatch.raw_receiving && !vrb_raw_posted(qp))
+			qp->dispatch.raw_receiving = false;
+	}
+}
+
+static void end_hold(struct vrb_raw_port *raw, uint64_t now)
+{
+	if (raw->held_others)
+		raw->paid_at = max(raw->paid_at, raw->held_since) +
+			       COST(time_since(raw->held_since, now));
+	raw->held_since = 0;
+	raw->held_others = false;
+}
+
+static bool holds(struct vrb_raw_port *raw, const struct supply *s, uint64_t now)
+{
+	if (s->some && raw->paid_at > now + COST(HOLD_OTHERS))
+		return false;
+	if (!raw->held_since)
+		raw->held_since = now;
+	raw->held_others |= s->some;
+	return time_since(raw->held_since, now) < (s->some ? HOLD_OTHERS : HOLD);
 }
 
 /*
  * How many frames may be read. The kernel's buffer is larger than a program's queue, so frames wait
  * there for a QP whose receives are used up, but only for a short time, and only once per QP until
- * it posts.
+ * it posts. A slow receiver must not slow others down, as none does on a device.
  */
 static unsigned int room(struct vrb_raw_port *raw, uint64_t now)
 {
-	unsigned int n = fewest(raw, true);
+	struct supply s = look(raw);
 
-	if (n) {
-		raw->held_since = 0;
-		return n;
-	}
-	if (!raw->held_since)
-		raw->held_since = now;
-	if (time_since(raw->held_since, now) < HOLD)
+	if (s.none && holds(raw, &s, now))
 		return 0;
-	raw->held_since = 0;
-	return fewest(raw, false);
+	if (s.none)
+		stop_waiting(raw);
+	end_hold(raw, now);
+	return s.fewest;
 }
 
 static bool take(struct vrb_raw_port *raw, uint64_t now)

@@ -31,6 +31,8 @@ struct vrb_raw_port {
 	struct raw_port *port;
 	struct list receivers;	/* QPs with a receive queue; vrb.poll_lock */
 	uint64_t held_since;	/* since when frames wait for a receive, or 0; vrb.poll_lock */
+	bool held_others;	/* and meanwhile others could have received; vrb.poll_lock */
+	uint64_t paid_at;	/* when those waits will be half of the time; vrb.poll_lock */
 	unsigned int users;	/* raw packet QPs; `opening` in raw_port.c */
 };
 
@@ -44,7 +46,10 @@ void vrb_raw_put(struct vrb_device *dev);
 /* Adds a new raw packet QP to the port. Must hold vrb.poll_lock. */
 void vrb_raw_add(struct vrb_qp *qp);
 
-/* The number of receives posted on a QP that can receive. Takes qp->lock. In raw_rx.c. */
+/*
+ * The number of receives posted on a QP; UINT_MAX if its state lets it receive nothing. Takes
+ * qp->lock. In raw_rx.c.
+ */
 unsigned int vrb_raw_posted(struct vrb_qp *qp);
 
 /*

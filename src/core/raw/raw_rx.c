@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* Copies frames into receive requests of raw packet QPs. Under vrb.poll_lock, then qp->lock. */
 
+#include <limits.h>
+
 #include "core/mem/mr.h"
 #include "core/qp/qp.h"
 #include "core/qp/srq.h"
@@ -131,7 +133,9 @@ unsigned int vrb_raw_posted(struct vrb_qp *qp)
 	unsigned int n;
 
 	lock_acquire(&qp->lock);
-	if (qp->config.srq)
+	if (!receives(qp->wq.state))
+		n = UINT_MAX;
+	else if (qp->config.srq)
 		n = vrb_srq_waiting(qp->config.srq);
 	else
 		n = qp->wq.rq.head - qp->wq.rq.next;
