@@ -15,6 +15,9 @@
 #include "util/cancel.h"
 #include "util/compiler.h"
 #include "util/own_memory.h"
+#include "util/time.h"
+
+#define STUCK_AFTER (200 * VRB_MSEC)
 
 static void describe(struct virtio_net_hdr *v, const struct raw_out *o)
 {
@@ -31,10 +34,32 @@ static void describe(struct virtio_net_hdr *v, const struct raw_out *o)
 	}
 }
 
+/*
+ * The queue of the interface is full, which is why the frame is gone; a NIC would have stopped the
+ * sender. A queue that takes nothing for long never will: a frame may be too long for its rate.
+ */
+static bool worth_waiting(struct packet_port *p, uint64_t now)
+{
+	uint64_t since = load_relaxed(&p->full_since);
+
+	if (!since)
+		store_relaxed(&p->full_since, now);
+	return !since || time_since(since, now) < STUCK_AFTER;
+}
+
+static void note_sent(struct packet_port *p)
+{
+	if (unlikely(load_relaxed(&p->full_since)))
+		store_relaxed(&p->full_since, 0);
+}
+
 /* Handles the first frame that was not sent. Returns true if it counts as sent. */
-static bool explain(int err, enum raw_sent *why)
+static bool explain(struct packet_port *p, int err, uint64_t now, enum raw_sent *why)
 {
 	switch (err) {
+	case ENOBUFS:
+		*why = RAW_FULL;
+		return !worth_waiting(p, now);
 	case EAGAIN:
 	case EINTR:
 		*why = RAW_FULL;
@@ -46,10 +71,7 @@ static bool explain(int err, enum raw_sent *why)
 		*why = RAW_BAD_MEMORY;
 		return false;
 	default:
-		/*
-		 * The interface's queue is full, or it is down or gone: the frame is lost, as on a
-		 * wire.
-		 */
+		/* The interface is down or gone: the frame is lost, as on a wire. */
 		return true;
 	}
 }
@@ -102,8 +124,9 @@ unsigned int packet_send(struct raw_port *port, struct raw_out *out, unsigned in
 
 		if (k > 0) {
 			done += k;
+			note_sent(p);
 			fetch_add_relaxed(&port->stats.sent, k);
-		} else if (explain(-k, why)) {
+		} else if (explain(p, -k, now, why)) {
 			done++;
 			fetch_add_relaxed(&port->stats.refused, 1);
 		} else {

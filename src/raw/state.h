@@ -26,6 +26,7 @@ struct packet_batch {
 struct packet_port {
 	struct raw_port port;
 	int send_fd;
+	uint64_t full_since;	/* atomic: the interface has taken no frame since, or 0 */
 	uint32_t ifindex;
 	uint8_t mac[6];
 	bool loopback;

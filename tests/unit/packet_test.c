@@ -328,6 +328,40 @@ static void test_limits(void)
 	assert_int_equal(why, RAW_BAD_MEMORY);
 }
 
+/*
+ * An interface whose queue is full stops the sender, but not for ever. Nothing leaves the queue of
+ * this one during the test.
+ */
+static void test_full(void)
+{
+	enum { FRAMES = 10, LONG = 1000 };
+	static uint8_t frame[LONG];
+	struct raw_out out[FRAMES];
+	uint64_t now = clock_now(), refused = left->stats.refused;
+	enum raw_sent why;
+	unsigned int n;
+
+	if (system("PATH=$PATH:/usr/sbin:/sbin tc qdisc add dev left root tbf rate 8bit "
+		   "burst 1600 limit 3000 2>&1")) {
+		left_out(1, "no token bucket of tc");
+		return;
+	}
+	ethernet(frame, right_mac, TYPE);
+	for (unsigned int i = 0; i < FRAMES; i++)
+		out[i] = one_piece(frame, LONG);
+	n = raw_send(left, out, FRAMES, now, &why);
+	assert_in_range(n, 1, FRAMES - 1);
+	assert_int_equal(why, RAW_FULL);
+	now += 100 * VRB_MSEC;
+	assert_int_equal(raw_send(left, out + n, FRAMES - n, now, &why), 0);
+	assert_int_equal(why, RAW_FULL);
+	assert_int_equal(left->stats.refused, refused);
+	now += VRB_SECOND;
+	assert_int_equal(raw_send(left, out + n, FRAMES - n, now, &why), FRAMES - n);
+	assert_int_equal(left->stats.refused, refused + FRAMES - n);
+	run("PATH=$PATH:/usr/sbin:/sbin tc qdisc del dev left root");
+}
+
 static void send_number(uint32_t number)
 {
 	uint8_t frame[100];
@@ -451,6 +485,7 @@ static void all(void)
 	test_loop();
 	test_offload();
 	test_limits();
+	test_full();
 	test_kernel_datagram();
 	test_kernel_stream();
 	raw_close(right, true);
