@@ -16,6 +16,7 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <linux/if_arp.h>
 #include <linux/if_ether.h>
 #include <linux/if_packet.h>
 #include <stdlib.h>
@@ -303,6 +304,19 @@ static int open_receiver(struct packet_port *p)
 	return 0;
 }
 
+/* A tunnel's packets may have no Ethernet header, and rules and programs expect one. */
+static int check_type(const struct packet_port *p)
+{
+	struct sockaddr_ll sll;
+	socklen_t len = sizeof(sll);
+
+	if (getsockname(p->send_fd, (struct sockaddr *)&sll, &len))
+		return errno;
+	if (sll.sll_hatype == ARPHRD_ETHER || sll.sll_hatype == ARPHRD_LOOPBACK)
+		return 0;
+	return EOPNOTSUPP;
+}
+
 static int open_sender(struct packet_port *p)
 {
 	int size = SEND_BUFFER;
@@ -314,7 +328,9 @@ static int open_sender(struct packet_port *p)
 	if (setsockopt(p->send_fd, SOL_SOCKET, SO_SNDBUFFORCE, &size, sizeof(size)))
 		setsockopt(p->send_fd, SOL_SOCKET, SO_SNDBUF, &size, sizeof(size));
 	err = set(p->send_fd, PACKET_VNET_HDR, 1);
-	return err ? err : bind_to(p->send_fd, p->ifindex, 0);
+	if (!err)
+		err = bind_to(p->send_fd, p->ifindex, 0);
+	return err ? err : check_type(p);
 }
 
 int raw_packet_open(const struct raw_interface *on, struct raw_port **out)

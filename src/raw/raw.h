@@ -121,8 +121,8 @@ struct raw_interface {
 };
 
 /*
- * Opens an interface.  Returns 0; EPERM without the right to; ENOMEM; ENODEV; or another errno
- * value.  It takes no frames before the first raw_filter().
+ * Opens an interface.  Returns 0; EPERM without the right to; EOPNOTSUPP if it is not Ethernet;
+ * ENOMEM; ENODEV; or another errno value.  It takes no frames before the first raw_filter().
  */
 int raw_open(struct host *host, const struct raw_interface *on, enum config_raw how,
 	     struct raw_port **out);

@@ -469,6 +469,20 @@ static void test_kernel_stream(void)
 	close(listener);
 }
 
+/* A tunnel of IP packets has no Ethernet frames. */
+static void test_other_links(void)
+{
+	struct raw_interface on = { .name = "tunnel" };
+	struct raw_port *p;
+
+	if (system("ip tuntap add dev tunnel mode tun 2>&1")) {
+		left_out(1, "no tunnel interface");
+		return;
+	}
+	on.index = if_nametoindex("tunnel");
+	assert_int_equal(raw_open(NULL, &on, CONFIG_RAW_PACKET, &p), EOPNOTSUPP);
+}
+
 static void all(void)
 {
 	if (!place_enter_netns())
@@ -486,6 +500,7 @@ static void all(void)
 	test_offload();
 	test_limits();
 	test_full();
+	test_other_links();
 	test_kernel_datagram();
 	test_kernel_stream();
 	raw_close(right, true);
