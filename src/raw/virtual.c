@@ -311,7 +311,10 @@ static int join(struct virtual_port *p)
 			       chmod(sun.sun_path, 0600) ? errno : 0;
 }
 
-/* In private mode there are no other members: the kernel chooses a name. */
+/*
+ * In private mode there are no other members: the kernel chooses a name. Anybody could send there,
+ * so the socket is connected, to itself.
+ */
 static int join_alone(struct virtual_port *p)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
@@ -320,7 +323,8 @@ static int join_alone(struct virtual_port *p)
 	if (bind(p->port.fd[0], (struct sockaddr *)&sun, sizeof(sa_family_t)))
 		return errno;
 	self->at_len = sizeof(self->at);
-	if (getsockname(p->port.fd[0], (struct sockaddr *)&self->at, &self->at_len))
+	if (getsockname(p->port.fd[0], (struct sockaddr *)&self->at, &self->at_len) ||
+	    connect(p->port.fd[0], (struct sockaddr *)&self->at, self->at_len))
 		return errno;
 	p->members = 1;
 	return 0;

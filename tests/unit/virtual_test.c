@@ -1,11 +1,15 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The virtual segment: a hub for the processes of one user, which join, leave, and stop reading. */
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -192,6 +196,19 @@ static void test_filter(void **state)
 	leave(&a);
 }
 
+/* The socket has an abstract name, which is no secret. */
+static void expect_no_stranger(const struct member *m)
+{
+	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct sockaddr_un at;
+	socklen_t len = sizeof(at);
+
+	assert_int_equal(getsockname(m->port->fd[0], (struct sockaddr *)&at, &len), 0);
+	assert_int_equal(sendto(fd, "frame", 5, 0, (struct sockaddr *)&at, len), -1);
+	assert_int_equal(errno, EPERM);
+	close(fd);
+}
+
 /* Without the run directory a process is alone and receives only its own frames. */
 static void test_alone(void **state)
 {
@@ -209,6 +226,7 @@ static void test_alone(void **state)
 	assert_false(host_shared(a.host));
 	assert_true(send_at(&a, &out, 1));
 	assert_int_equal(receive(&a), 1);
+	expect_no_stranger(&a);
 	leave(&a);
 }
 
