@@ -12,6 +12,8 @@ enum {
 	IPV6_FIELDS = IBV_RX_HASH_SRC_IPV6 | IBV_RX_HASH_DST_IPV6,
 	TCP_FIELDS = IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_DST_PORT_TCP,
 	UDP_FIELDS = IBV_RX_HASH_SRC_PORT_UDP | IBV_RX_HASH_DST_PORT_UDP,
+	SRC_PORTS = IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP,
+	DST_PORTS = IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_DST_PORT_UDP,
 	MAX_INPUT = 36, /* two IPv6 addresses and two ports; the key has four bytes more */
 };
 
@@ -55,6 +57,19 @@ static uint8_t *append(uint8_t *p, bool present, const void *field, size_t len)
 	return p + len;
 }
 
+/* A source and a destination; the lower one first if both are hashed. */
+static uint8_t *append_pair(uint8_t *p, uint64_t with_src, uint64_t with_dst, bool present,
+			    const void *src, const void *dst, size_t len)
+{
+	bool swap = with_src && with_dst && memcmp(src, dst, len) > 0;
+
+	if (with_src)
+		p = append(p, present, swap ? dst : src, len);
+	if (with_dst)
+		p = append(p, present, swap ? src : dst, len);
+	return p;
+}
+
 uint32_t flow_hash(const struct flow_hash *h, const struct flow_key *key)
 {
 	const struct flow_layer *l =
@@ -63,18 +78,12 @@ uint32_t flow_hash(const struct flow_hash *h, const struct flow_key *key)
 	bool ipv4 = l->headers & FLOW_IPV4, ipv6 = l->headers & FLOW_IPV6;
 	bool ports = l->headers & (h->fields & TCP_FIELDS ? FLOW_TCP : FLOW_UDP);
 
-	if (h->fields & IBV_RX_HASH_SRC_IPV4)
-		p = append(p, ipv4, l->src_ip, 4);
-	if (h->fields & IBV_RX_HASH_DST_IPV4)
-		p = append(p, ipv4, l->dst_ip, 4);
-	if (h->fields & IBV_RX_HASH_SRC_IPV6)
-		p = append(p, ipv6, l->src_ip, 16);
-	if (h->fields & IBV_RX_HASH_DST_IPV6)
-		p = append(p, ipv6, l->dst_ip, 16);
-	if (h->fields & (IBV_RX_HASH_SRC_PORT_TCP | IBV_RX_HASH_SRC_PORT_UDP))
-		p = append(p, ports, &l->src_port, 2);
-	if (h->fields & (IBV_RX_HASH_DST_PORT_TCP | IBV_RX_HASH_DST_PORT_UDP))
-		p = append(p, ports, &l->dst_port, 2);
+	p = append_pair(p, h->fields & IBV_RX_HASH_SRC_IPV4, h->fields & IBV_RX_HASH_DST_IPV4, ipv4,
+			l->src_ip, l->dst_ip, 4);
+	p = append_pair(p, h->fields & IBV_RX_HASH_SRC_IPV6, h->fields & IBV_RX_HASH_DST_IPV6, ipv6,
+			l->src_ip, l->dst_ip, 16);
+	p = append_pair(p, h->fields & SRC_PORTS, h->fields & DST_PORTS, ports, &l->src_port,
+			&l->dst_port, 2);
 	if (h->fields & IBV_RX_HASH_IPSEC_SPI)
 		p = append(p, true, &l->spi, 4);
 	return toeplitz(h->key, input, (size_t)(p - input));

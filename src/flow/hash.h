@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Receive side scaling: Toeplitz hash over the fields that a program selected, in the order of
- * Microsoft's RSS specification: source and destination address, then ports or SPI. A field that is
- * not in the frame counts as zero.
+ * Microsoft's RSS specification: addresses, then ports or SPI. A field that is not in the frame
+ * counts as zero. Of two addresses, and of two ports, the lower one comes first: mlx5 has a
+ * symmetric hash, by which both directions of a connection reach one queue.
  */
 #ifndef VRB_FLOW_HASH_H
 #define VRB_FLOW_HASH_H

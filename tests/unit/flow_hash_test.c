@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The Toeplitz hash against the table that Microsoft published for RSS, and which fields of a frame
- * are hashed.
+ * The Toeplitz hash against one that computes it bit by bit, and this one against the table that
+ * Microsoft published for RSS; which fields of a frame are hashed, and in which order.
  */
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <arpa/inet.h>
@@ -64,6 +65,34 @@ static struct frame tcp(const char *src, uint16_t sport, const char *dst, uint16
 	return f;
 }
 
+static uint32_t reference_hash(const uint8_t *input, size_t len)
+{
+	uint32_t result = 0;
+
+	for (size_t bit = 0; bit < len * 8; bit++) {
+		uint32_t window = 0;
+
+		if (!(input[bit / 8] >> (7 - bit % 8) & 1))
+			continue;
+		for (size_t i = bit; i < bit + 32; i++)
+			window = window << 1 | (secret[i / 8] >> (7 - i % 8) & 1);
+		result ^= window;
+	}
+	return result;
+}
+
+/* Two fields of len bytes. */
+static void sort_pair(uint8_t *pair, size_t len)
+{
+	uint8_t first[16];
+
+	if (memcmp(pair, pair + len, len) <= 0)
+		return;
+	memcpy(first, pair, len);
+	memcpy(pair, pair + len, len);
+	memcpy(pair + len, first, len);
+}
+
 static void published_vectors(void **state)
 {
 	static const struct {
@@ -86,11 +115,35 @@ static void published_vectors(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
 		struct frame f = tcp(rows[i].src, rows[i].sport, rows[i].dst, rows[i].dport);
-		uint64_t addresses = strchr(rows[i].src, ':') ? IP6 : IP4;
+		bool ipv6 = strchr(rows[i].src, ':') != NULL;
+		size_t len = ipv6 ? 16 : 4;
+		uint8_t input[36];
 
-		assert_int_equal(hash(addresses, &f), rows[i].ip);
-		assert_int_equal(hash(addresses | TCP, &f), rows[i].with_tcp);
+		assert_int_equal(inet_pton(ipv6 ? AF_INET6 : AF_INET, rows[i].src, input), 1);
+		assert_int_equal(inet_pton(ipv6 ? AF_INET6 : AF_INET, rows[i].dst, input + len), 1);
+		put_be16(put_be16(input + 2 * len, rows[i].sport), rows[i].dport);
+		assert_int_equal(reference_hash(input, 2 * len), rows[i].ip);
+		assert_int_equal(reference_hash(input, 2 * len + 4), rows[i].with_tcp);
+		sort_pair(input, len);
+		sort_pair(input + 2 * len, 2);
+		assert_int_equal(hash(ipv6 ? IP6 : IP4, &f), reference_hash(input, 2 * len));
+		assert_int_equal(hash((ipv6 ? IP6 : IP4) | TCP, &f),
+				 reference_hash(input, 2 * len + 4));
 	}
+}
+
+/* Both directions of a connection have one hash. */
+static void symmetric(void **state)
+{
+	struct frame there = tcp("66.9.149.187", 2794, "161.142.100.80", 1766),
+		     back = tcp("161.142.100.80", 1766, "66.9.149.187", 2794);
+	struct frame there6 = tcp("3ffe:501:8::1", 2794, "ff02::1", 1766),
+		     back6 = tcp("ff02::1", 1766, "3ffe:501:8::1", 2794);
+
+	assert_int_equal(hash(IP4 | TCP, &there), hash(IP4 | TCP, &back));
+	assert_int_equal(hash(IP6 | TCP, &there6), hash(IP6 | TCP, &back6));
+	assert_int_equal(hash(TCP, &there), hash(TCP, &back));
+	assert_int_not_equal(hash(IBV_RX_HASH_SRC_IPV4, &there), hash(IBV_RX_HASH_SRC_IPV4, &back));
 }
 
 static void field_selection(void **state)
@@ -159,8 +212,8 @@ static void inside_a_tunnel(void **state)
 	frame_udp(&f, 7, 4789, 8 + in.len);
 	frame_room(&f, 8)[0] = 8;
 	memcpy(frame_room(&f, in.len), in.data, in.len);
-	assert_int_equal(hash(IP4 | TCP | (uint64_t)IBV_RX_HASH_INNER, &f), 0x51ccc178);
-	assert_int_not_equal(hash(IP4 | TCP, &f), 0x51ccc178);
+	assert_int_equal(hash(IP4 | TCP | (uint64_t)IBV_RX_HASH_INNER, &f), hash(IP4 | TCP, &in));
+	assert_int_not_equal(hash(IP4 | TCP, &f), hash(IP4 | TCP, &in));
 }
 
 static void security_parameters_index(void **state)
@@ -180,6 +233,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(published_vectors),
+		cmocka_unit_test(symmetric),
 		cmocka_unit_test(field_selection),
 		cmocka_unit_test(missing_fields),
 		cmocka_unit_test(inside_a_tunnel),

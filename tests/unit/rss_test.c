@@ -50,7 +50,9 @@ static int tear_down(void **state)
 
 static int make_rss(const struct ibv_qp_cap *cap, struct vrb_rss **rss)
 {
-	static uint8_t key[FLOW_HASH_KEY] = { 0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2 };
+	static uint8_t key[FLOW_HASH_KEY] = {
+		0x6d, 0x5a, 0x56, 0xda, 0x25, 0x5b, 0x0e, 0xc2, 0x41, 0x67, 0x25, 0x3d, 0x43, 0xa3,
+	};
 	const struct ibv_qp_init_attr_ex attr = {
 		.cap = *cap,
 		.rwq_ind_tbl = &table->ibv,
