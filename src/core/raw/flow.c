@@ -105,12 +105,24 @@ bool vrb_flow_leaves(struct vrb_device *dev, const struct raw_out *o, bool sent)
 
 /* ---- interface filter ---- */
 
-/* The scope that one rule needs; own: the interface's MAC. */
-static enum raw_scope scope_of(const uint8_t own[6], const struct flow_rule *rule)
+/*
+ * The scope that a rule of type NORMAL needs, which sees every frame that reaches the port, as on
+ * mlx5; own: the interface's MAC.
+ */
+static enum raw_scope scope_of_normal(const uint8_t own[6], const struct flow_rule *rule)
 {
 	static const uint8_t whole[6] = { 0xff, 0xff, 0xff, 0xff, 0xff, 0xff };
 	const uint8_t *mac = rule->val.outer.dst_mac, *mask = rule->mask.outer.dst_mac;
 
+	if (rule->drop && !rule->counters)
+		return RAW_OWN;
+	if (mac[0] & mask[0] & 1)
+		return RAW_GROUPS;
+	return memcmp(mask, whole, 6) || memcmp(mac, own, 6) ? RAW_PROMISC : RAW_OWN;
+}
+
+static enum raw_scope scope_of(const uint8_t own[6], const struct flow_rule *rule)
+{
 	switch (rule->type) {
 	case IBV_FLOW_ATTR_SNIFFER:
 		return RAW_SNIFF;
@@ -119,9 +131,7 @@ static enum raw_scope scope_of(const uint8_t own[6], const struct flow_rule *rul
 	case IBV_FLOW_ATTR_MC_DEFAULT:
 		return RAW_GROUPS;
 	default:
-		if (mac[0] & 1 || !(mask[0] & 1))
-			return RAW_GROUPS;
-		return memcmp(mask, whole, 6) || !memcmp(mac, own, 6) ? RAW_OWN : RAW_PROMISC;
+		return scope_of_normal(own, rule);
 	}
 }
 
