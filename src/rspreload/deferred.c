@@ -61,17 +61,17 @@ static void copy_option(int number, int fd, int level, int name)
 /* The number stands for fd from now on.  In other processes it stays TCP. */
 static void become(struct entry *e, int number, int fd)
 {
-	int flags = real()->fcntl(number, F_GETFD), null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int flags = real()->fcntl(number, F_GETFD), made = entry_placeholder(true);
 
 	copy_option(number, fd, IPPROTO_TCP, TCP_NODELAY);
 	copy_option(number, fd, SOL_SOCKET, SO_KEEPALIVE);
 	rfcntl(fd, F_SETFL, real()->fcntl(number, F_GETFL) & O_NONBLOCK);
 	e->fd = fd;
 	e->kind = ENTRY_SOCKET;
-	if (null < 0)
+	if (made < 0)
 		return;
-	real()->dup3(null, number, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
-	real()->close(null);
+	real()->dup3(made, number, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+	real()->close(made);
 }
 
 static int new_rsocket(const struct sockaddr_storage *addr)

@@ -3,7 +3,6 @@
 #include "rspreload/entry.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -50,21 +49,16 @@ bool entry_any(void)
 	return load_relaxed(&used) != 0;
 }
 
-/* Where a cancelled thread must not end: it would keep the rsocket that the number is for. */
-static int open_null(int flags)
+/* One that is in no file system, and never connected. */
+int entry_placeholder(bool cloexec)
 {
-	int old, number;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-	number = open("/dev/null", O_RDWR | flags);
-	pthread_setcancelstate(old, NULL);
-	return number;
+	return real()->socket(AF_UNIX, SOCK_STREAM | (cloexec ? SOCK_CLOEXEC : 0), 0);
 }
 
 bool entry_reserve(struct entry_place *p, bool cloexec)
 {
 	p->e = calloc(1, sizeof(*p->e));
-	p->number = p->e ? open_null(cloexec ? O_CLOEXEC : 0) : -1;
+	p->number = p->e ? entry_placeholder(cloexec) : -1;
 	if (p->number >= 0 && p->number < ENTRY_NUMBERS)
 		return true;
 	if (p->number >= 0)

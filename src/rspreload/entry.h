@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Descriptors of the program that are rsockets, or epolls over them.  The program's descriptor is
- * an open /dev/null, so that its number can become a real socket, and be shared by dup().
+ * an unconnected socket of the system, so that its number can become a real one, and be shared by
+ * dup().  To fstat() and lseek() it is a socket, and a call that does not come by here, such as
+ * io_uring's, fails on it, where a file would take the data.
  */
 #ifndef VRB_RSPRELOAD_ENTRY_H
 #define VRB_RSPRELOAD_ENTRY_H
@@ -45,6 +47,9 @@ bool entry_is_parents(void);
 
 /* The descriptor to call rsockets with; -1: the system's own. */
 int entry_fd(int number);
+
+/* What the system has at a number that stands for something else; -1 with errno. */
+int entry_placeholder(bool cloexec);
 
 /* Returns a number for the descriptor, which the entry then owns; -1 with errno. */
 int entry_make(enum entry_kind kind, int fd, bool cloexec);

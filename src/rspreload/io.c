@@ -236,7 +236,7 @@ PRELOAD_EXPORT ssize_t sendfile64(int number, int file, off_t *offset, size_t n)
 	return sendfile(number, file, offset, n);
 }
 
-/* To the descriptor, an open /dev/null, the bytes would be gone.  Programs copy them instead. */
+/* Programs copy the bytes instead. */
 PRELOAD_EXPORT ssize_t splice(int in, off_t *in_at, int out, off_t *out_at, size_t n,
 			      unsigned int flags)
 {

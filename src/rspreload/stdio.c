@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Standard I/O over rsockets. The C library's streams and dprintf() enter the system without a call
- * that can be intercepted, and would write to the number's /dev/null. So a stream of a number is
+ * that can be intercepted, and would find the number's placeholder. So a stream of a number is
  * one with functions of its own, whose fileno() is the number.
  */
 #include <errno.h>

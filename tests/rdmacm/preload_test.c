@@ -5,8 +5,7 @@
  * System calls that no program of the stock tests uses, with librspreload.so preloaded:
  * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, FIONREAD in a small stack, a
  * poll() that is cancelled, syscall(), waits that let signals in, options, questions about
- * interfaces, children that close what they inherit. And with RDMAV_FORK_SAFE=1, clients that the
- * server cannot wait for.
+ * interfaces, children that close what they inherit.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -28,41 +27,23 @@
 #include <sys/select.h>
 #include <sys/sendfile.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
+#include "preload.h"
 
 int __dprintf_chk(int number, int flag, const char *format, ...);
 
 enum {
 	HIGH_FD = 3000, /* a descriptor beyond FD_SETSIZE */
-	LIMIT_S = 20,
-	GONE = 30, /* five seconds each would exceed the test's limit */
 	STACK = 65536, /* bytes */
 	POLLED = 1000, /* descriptors; what they take is allocated */
 	CANCELLED = 100,
 	FILES = 100,
 };
-
-static struct timeval limit(void)
-{
-	return (struct timeval){ .tv_sec = LIMIT_S };
-}
-
-static int listen_at(struct sockaddr_in *a)
-{
-	int fd = socket(AF_INET, SOCK_STREAM, 0);
-	socklen_t len = sizeof(*a);
-
-	*a = (struct sockaddr_in){ .sin_family = AF_INET,
-				   .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
-	CHECK_EQ(bind(fd, (struct sockaddr *)a, len), 0);
-	CHECK_EQ(listen(fd, 1), 0);
-	CHECK_EQ(getsockname(fd, (struct sockaddr *)a, &len), 0);
-	return fd;
-}
 
 static void waits_by_timespec(int from, int to)
 {
@@ -250,34 +231,6 @@ static void interfaces(int stream)
 	CHECK_EQ(close(fd), 0);
 }
 
-struct cancelled {
-	int (*call)(int number);
-	int number, result;
-};
-
-static void *call_cancelled(void *arg)
-{
-	struct cancelled *c = arg;
-
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, NULL);
-	CHECK_EQ(pthread_cancel(pthread_self()), 0);
-	pthread_setcancelstate(PTHREAD_CANCEL_ENABLE, NULL);
-	c->result = c->call(c->number);
-	pthread_testcancel();
-	return NULL;
-}
-
-/* The result of the call, by a thread that is cancelled; -1 also if it ended before. */
-static int cancelled(int (*call)(int number), int number)
-{
-	struct cancelled c = { .call = call, .number = number, .result = -1 };
-	pthread_t thread;
-
-	CHECK_EQ(pthread_create(&thread, NULL, call_cancelled, &c), 0);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
-	return c.result;
-}
-
 static int accept_one(int listener)
 {
 	return accept(listener, NULL, NULL);
@@ -379,6 +332,19 @@ static void exit_with_a_stream(void)
 	CHECK_EQ(waitpid(pid, NULL, 0), pid);
 	CHECK_EQ(close(to), 0);
 	CHECK_EQ(close(listener), 0);
+}
+
+/* Ruby asks; and what goes past librspreload.so, as by io_uring, must not be lost. */
+static void is_a_socket(int fd)
+{
+	struct stat st;
+
+	CHECK_EQ(fstat(fd, &st), 0);
+	CHECK(S_ISSOCK(st.st_mode));
+	CHECK_EQ(lseek(fd, 0, SEEK_CUR), -1);
+	CHECK_EQ(errno, ESPIPE);
+	CHECK_EQ(syscall(SYS_write, fd, "x", 1), -1);
+	CHECK_EQ(errno, ENOTCONN);
 }
 
 /* What cannot go to an rsocket is not lost. */
@@ -640,6 +606,8 @@ static void over_rsockets(void)
 	signals_end_waits(from, to);
 	options(to);
 	interfaces(to);
+	is_a_socket(to);
+	is_a_socket(listener);
 	splices_nothing(to);
 	sends_of_no_offset(from);
 	select_counts_down(from, to);
@@ -658,80 +626,10 @@ static void over_rsockets(void)
 	exit_with_a_stream();
 }
 
-/*
- * Clients that are no rsockets and close: with each, the server expects one whose request must have
- * come already, and goes on.
- */
-static void clients_that_vanish(void)
-{
-	struct sockaddr_in a;
-	int listener = listen_at(&a);
-
-	for (int i = 0; i < GONE; i++) {
-		int from = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), to;
-		char c;
-
-		CHECK(from >= 0);
-		CHECK_EQ(syscall(SYS_connect, from, &a, sizeof(a)), 0);
-		to = accept(listener, NULL, NULL);
-		CHECK(to >= 0);
-		CHECK_EQ(syscall(SYS_close, from), 0);
-		CHECK(read(to, &c, 1) <= 0);
-		CHECK_EQ(close(to), 0);
-	}
-	CHECK_EQ(close(listener), 0);
-}
-
-static int read_one(int number)
-{
-	char c;
-
-	return (int)read(number, &c, 1);
-}
-
-/* A thread that is cancelled while it waits for a client keeps no other from reading. */
-static void a_cancelled_reader_keeps_no_turn(void)
-{
-	int listener, from = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), to;
-	struct sockaddr_in a;
-
-	listener = listen_at(&a);
-	CHECK_EQ(syscall(SYS_connect, from, &a, sizeof(a)), 0);
-	to = accept(listener, NULL, NULL);
-	CHECK(to >= 0);
-	CHECK_EQ(cancelled(read_one, to), -1);
-	CHECK_EQ(syscall(SYS_close, from), 0);
-	CHECK(read_one(to) <= 0);
-	CHECK_EQ(close(to), 0);
-	CHECK_EQ(close(listener), 0);
-}
-
-/* Executes itself with the library preloaded; the run directory and port are reserved already. */
-static int exec_preloaded(char **argv, bool fork_safe)
-{
-	pid_t pid = fork();
-	int status;
-
-	if (!pid) {
-		setenv("LD_PRELOAD", argv[1], 1);
-		if (fork_safe)
-			setenv("RDMAV_FORK_SAFE", "1", 1);
-		execl("/proc/self/exe", argv[0], NULL);
-		_exit(127);
-	}
-	CHECK_EQ(waitpid(pid, &status, 0), pid);
-	return status != 0;
-}
-
 int main(int argc, char **argv)
 {
 	if (argc > 1)
-		return exec_preloaded(argv, false) || exec_preloaded(argv, true);
-	if (getenv("RDMAV_FORK_SAFE")) {
-		clients_that_vanish();
-		a_cancelled_reader_keeps_no_turn();
-	} else {
-		over_rsockets();
-	}
+		return exec_preloaded(argv, false);
+	over_rsockets();
 	return 0;
 }

@@ -3,7 +3,7 @@
 
     forking.py ADDRESS PORT FOLDER
 
-Prints for each request whether its process got an rsocket, whose descriptor is /dev/null's, or a
+Prints for each request whether its process got an rsocket, whose congestion control is "rdma", or a
 socket.
 """
 import functools
@@ -11,7 +11,6 @@ import http.server
 import os
 import socket
 import socketserver
-import stat
 import sys
 
 
@@ -22,8 +21,9 @@ class Server(socketserver.ForkingMixIn, http.server.HTTPServer):
 
 class Handler(http.server.SimpleHTTPRequestHandler):
     def do_GET(self):
-        null = stat.S_ISCHR(os.fstat(self.connection.fileno()).st_mode)
-        os.write(1, f"{os.getpid()} has {'an rsocket' if null else 'a socket'}\n".encode())
+        control = self.connection.getsockopt(socket.IPPROTO_TCP, socket.TCP_CONGESTION, 16)
+        is_rdma = control.startswith(b"rdma")
+        os.write(1, f"{os.getpid()} has {'an rsocket' if is_rdma else 'a socket'}\n".encode())
         super().do_GET()
 
 

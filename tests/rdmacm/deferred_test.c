@@ -1,0 +1,75 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * deferred_test LIBRSPRELOAD
+ *
+ * librspreload.so with RDMAV_FORK_SAFE=1: clients that the server cannot wait for, and what a
+ * socket keeps when it becomes an rsocket.
+ */
+#include <arpa/inet.h>
+#include <pthread.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "check.h"
+#include "preload.h"
+
+enum { GONE = 30 }; /* five seconds each would exceed the test's limit */
+
+/*
+ * Clients that are no rsockets and close: with each, the server expects one whose request must have
+ * come already, and goes on.
+ */
+static void clients_that_vanish(void)
+{
+	struct sockaddr_in a;
+	int listener = listen_at(&a);
+
+	for (int i = 0; i < GONE; i++) {
+		int from = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), to;
+		char c;
+
+		CHECK(from >= 0);
+		CHECK_EQ(syscall(SYS_connect, from, &a, sizeof(a)), 0);
+		to = accept(listener, NULL, NULL);
+		CHECK(to >= 0);
+		CHECK_EQ(syscall(SYS_close, from), 0);
+		CHECK(read(to, &c, 1) <= 0);
+		CHECK_EQ(close(to), 0);
+	}
+	CHECK_EQ(close(listener), 0);
+}
+
+static int read_one(int number)
+{
+	char c;
+
+	return (int)read(number, &c, 1);
+}
+
+/* A thread that is cancelled while it waits for a client keeps no other from reading. */
+static void a_cancelled_reader_keeps_no_turn(void)
+{
+	int listener, from = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), to;
+	struct sockaddr_in a;
+
+	listener = listen_at(&a);
+	CHECK_EQ(syscall(SYS_connect, from, &a, sizeof(a)), 0);
+	to = accept(listener, NULL, NULL);
+	CHECK(to >= 0);
+	CHECK_EQ(cancelled(read_one, to), -1);
+	CHECK_EQ(syscall(SYS_close, from), 0);
+	CHECK(read_one(to) <= 0);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
+int main(int argc, char **argv)
+{
+	if (argc > 1)
+		return exec_preloaded(argv, true);
+	clients_that_vanish();
+	a_cancelled_reader_keeps_no_turn();
+	return 0;
+}
