@@ -2,6 +2,8 @@
 /* Options, flags. */
 #include <errno.h>
 #include <fcntl.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -18,10 +20,23 @@ enum { READABLE_MAX = 65536 };	/* bytes that FIONREAD counts */
 
 PRELOAD_EXPORT int fcntl64(int number, int cmd, ...);
 
+/*
+ * Clients of a deferred listener send nothing before they were accepted, and with fast open do not
+ * connect before they send: both would wait for ever.
+ */
+static bool waits_for_data(const struct entry *e, int level, int name)
+{
+	return e && e->kind == ENTRY_DEFERRED && level == IPPROTO_TCP &&
+	       (name == TCP_DEFER_ACCEPT || name == TCP_FASTOPEN_CONNECT);
+}
+
 PRELOAD_EXPORT int setsockopt(int number, int level, int name, const void *value, socklen_t len)
 {
+	const struct entry *e = entry_find(number);
 	int fd = entry_fd(number);
 
+	if (waits_for_data(e, level, name))
+		return 0;
 	if (fd < 0)
 		return real()->setsockopt(number, level, name, value, len);
 	if (!rsetsockopt(fd, level, name, value, len))

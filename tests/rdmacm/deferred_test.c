@@ -6,10 +6,14 @@
  * socket keeps when it becomes an rsocket.
  */
 #include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "check.h"
@@ -65,11 +69,28 @@ static void a_cancelled_reader_keeps_no_turn(void)
 	CHECK_EQ(close(listener), 0);
 }
 
+/* A listener that waits for data, as Apache's does, gets connections nevertheless. */
+static void defers_no_accept(void)
+{
+	int from = socket(AF_INET, SOCK_STREAM, 0), listener, seconds = 3 * LIMIT_S;
+	struct sockaddr_in a;
+	struct pollfd p;
+
+	listener = listen_at(&a);
+	CHECK_EQ(setsockopt(listener, IPPROTO_TCP, TCP_DEFER_ACCEPT, &seconds, sizeof(int)), 0);
+	CHECK_EQ(connect(from, (struct sockaddr *)&a, sizeof(a)), 0);
+	p = (struct pollfd){ .fd = listener, .events = POLLIN };
+	CHECK_EQ(poll(&p, 1, LIMIT_S * 1000), 1);
+	CHECK_EQ(close(from), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
 		return exec_preloaded(argv, true);
 	clients_that_vanish();
 	a_cancelled_reader_keeps_no_turn();
+	defers_no_accept();
 	return 0;
 }
