@@ -15,6 +15,7 @@
 #include <rdma/rsocket.h>
 
 #include "rspreload/entry.h"
+#include "rspreload/kept.h"
 #include "rspreload/real.h"
 #include "rspreload/tune.h"
 
@@ -49,22 +50,12 @@ static int await(int (*wait)(struct pollfd *, nfds_t, int), struct pollfd *p, nf
 	return ready;
 }
 
-static void copy_option(int number, int fd, int level, int name)
-{
-	socklen_t len = sizeof(int);
-	int value;
-
-	if (!real()->getsockopt(number, level, name, &value, &len) && value)
-		rsetsockopt(fd, level, name, &value, len);
-}
-
 /* The number stands for fd from now on.  In other processes it stays TCP. */
 static void become(struct entry *e, int number, int fd)
 {
 	int flags = real()->fcntl(number, F_GETFD), made = entry_placeholder(true);
 
-	copy_option(number, fd, IPPROTO_TCP, TCP_NODELAY);
-	copy_option(number, fd, SOL_SOCKET, SO_KEEPALIVE);
+	kept_by_rsocket(number, fd);
 	rfcntl(fd, F_SETFL, real()->fcntl(number, F_GETFL) & O_NONBLOCK);
 	e->fd = fd;
 	e->kind = ENTRY_SOCKET;

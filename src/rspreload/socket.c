@@ -5,20 +5,18 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <sys/time.h>
 
 #include <rdma/rsocket.h>
 
 #include "rspreload/allow.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
+#include "rspreload/kept.h"
 #include "rspreload/real.h"
 #include "rspreload/tune.h"
 #include "util/atomic.h"
@@ -232,32 +230,6 @@ PRELOAD_EXPORT int shutdown(int number, int how)
 
 /* ---- Connecting ---- */
 
-/* Those that have a value: most are 0 unless the program has set them. */
-static void copy_options(int from, int to)
-{
-	static const struct {
-		int level, name;
-	} kept[] = {
-		{ SOL_SOCKET, SO_REUSEADDR },  { SOL_SOCKET, SO_KEEPALIVE },
-		{ SOL_SOCKET, SO_LINGER },     { SOL_SOCKET, SO_OOBINLINE },
-		{ SOL_SOCKET, SO_RCVTIMEO },   { SOL_SOCKET, SO_SNDTIMEO },
-		{ IPPROTO_IP, IP_TOS },	       { IPPROTO_IPV6, IPV6_V6ONLY },
-		{ IPPROTO_TCP, TCP_NODELAY },  { IPPROTO_TCP, TCP_KEEPIDLE },
-		{ IPPROTO_TCP, TCP_KEEPINTVL }, { IPPROTO_TCP, TCP_KEEPCNT },
-	};
-	static const struct timeval zero;
-	struct timeval value;
-	size_t i;
-
-	for (i = 0; i < ARRAY_SIZE(kept); i++) {
-		socklen_t len = sizeof(value);
-
-		if (!rgetsockopt(from, kept[i].level, kept[i].name, &value, &len) &&
-		    memcmp(&value, &zero, len))
-			real()->setsockopt(to, kept[i].level, kept[i].name, &value, len);
-	}
-}
-
 /*
  * A socket of the system that takes its place.  That of a datagram rsocket exists, as it carries
  * the first datagrams.
@@ -272,7 +244,7 @@ static int make_like(const struct entry *e)
 		return -1;
 	real()->fcntl(made, F_SETFL, rfcntl(e->fd, F_GETFL));
 	if (stream)
-		copy_options(e->fd, made);
+		kept_by_system(e->fd, made);
 	if (!stream || !e->bound_len ||
 	    !real()->bind(made, (const struct sockaddr *)&e->bound, e->bound_len))
 		return made;

@@ -85,6 +85,42 @@ static void defers_no_accept(void)
 	CHECK_EQ(close(listener), 0);
 }
 
+static void check_timeout(int fd)
+{
+	struct timeval got = { 0 };
+	socklen_t len = sizeof(got);
+
+	CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &got, &len), 0);
+	CHECK_EQ(got.tv_sec, LIMIT_S);
+}
+
+/* What the program has set for TCP counts for the rsocket. */
+static void keeps_options(void)
+{
+	struct timeval t = limit();
+	struct sockaddr_in a;
+	int listener = listen_at(&a), fd;
+	pid_t pid;
+	char c;
+
+	CHECK_EQ(setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)), 0);
+	pid = fork();
+	if (!pid) {
+		fd = socket(AF_INET, SOCK_STREAM, 0);
+		CHECK_EQ(connect(fd, (struct sockaddr *)&a, sizeof(a)), 0);
+		CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)), 0);
+		CHECK_EQ(write(fd, "o", 1), 1);
+		check_timeout(fd);
+		exit(0);
+	}
+	fd = accept(listener, NULL, NULL);
+	CHECK_EQ(read(fd, &c, 1), 1);
+	check_timeout(fd);
+	CHECK_EQ(waitpid(pid, &fd, 0), pid);
+	CHECK_EQ(fd, 0);
+	CHECK_EQ(close(listener), 0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
@@ -92,5 +128,6 @@ int main(int argc, char **argv)
 	clients_that_vanish();
 	a_cancelled_reader_keeps_no_turn();
 	defers_no_accept();
+	keeps_options();
 	return 0;
 }
