@@ -187,6 +187,9 @@ static bool hear_greeting(int number)
 				continue;
 			return false;
 		}
+		/* An error of the connection is for the program. */
+		if (p.revents & POLLERR)
+			return false;
 		n = real()->recv(number, got, GREETING, MSG_PEEK | MSG_DONTWAIT);
 		if (n <= 0 || memcmp(got, greeting, (size_t)n))
 			return false;

@@ -11,6 +11,7 @@
 #include <poll.h>
 #include <pthread.h>
 #include <stdlib.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -121,6 +122,27 @@ static void keeps_options(void)
 	CHECK_EQ(close(listener), 0);
 }
 
+/* The program learns why a connection failed also if librspreload.so has looked before. */
+static void keeps_the_error(void)
+{
+	int listener, fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0), ep = epoll_create1(0);
+	struct epoll_event e = { .events = EPOLLOUT };
+	socklen_t len = sizeof(int);
+	struct sockaddr_in a;
+	int error = 0;
+
+	listener = listen_at(&a);
+	CHECK_EQ(close(listener), 0);
+	CHECK_EQ(connect(fd, (struct sockaddr *)&a, sizeof(a)), -1);
+	CHECK_EQ(errno, EINPROGRESS);
+	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, fd, &e), 0);
+	CHECK_EQ(epoll_wait(ep, &e, 1, LIMIT_S * 1000), 1);
+	CHECK_EQ(getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len), 0);
+	CHECK_EQ(error, ECONNREFUSED);
+	CHECK_EQ(close(ep), 0);
+	CHECK_EQ(close(fd), 0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
@@ -129,5 +151,6 @@ int main(int argc, char **argv)
 	a_cancelled_reader_keeps_no_turn();
 	defers_no_accept();
 	keeps_options();
+	keeps_the_error();
 	return 0;
 }
