@@ -295,13 +295,15 @@ static bool send_record(const struct record *r, host_exit_mad_fn fn, void *arg)
 
 static void drop_inherited(struct host *h)
 {
+	int fd = h->inherited;
 	char mine[32];
 
 	host_file_name(h->slot, SUCCESSOR, mine);
 	unlinkat(h->dir.fd, mine, 0);
-	if (h->inherited >= 0)
-		close(h->inherited);
+	/* First: a child forked meanwhile closes what it finds, perhaps a file of the program. */
 	h->inherited = -1;
+	if (fd >= 0)
+		close(fd);
 	h->next_record = 0;
 }
 

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -188,6 +189,49 @@ static void pending_exit_mads_outlive_their_sender(void **state)
 	assert_int_equal(mads_sent, EXIT_MADS);
 	assert_int_equal(files_with_prefix("exit-mads"), 0);
 	host_leave(b);
+}
+
+/* While it is set, the host that each close() finds. */
+static struct host *forked_at_close;
+
+/*
+ * At once the program may open a file of that number, and another thread fork: the child, which
+ * closes what is the parent's, must leave it open.
+ */
+int close(int fd)
+{
+	struct host *h = forked_at_close;
+	int ret = (int)syscall(SYS_close, fd), status;
+	pid_t pid;
+
+	if (!h)
+		return ret;
+	forked_at_close = NULL;
+	assert_int_equal(dup2(STDERR_FILENO, fd), fd);
+	pid = fork();
+	if (!pid) {
+		host_forget(h);
+		_exit(fcntl(fd, F_GETFD) < 0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	syscall(SYS_close, fd);
+	forked_at_close = h;
+	return ret;
+}
+
+static void a_fork_while_exit_mads_are_sent_closes_no_file(void **state)
+{
+	struct host *h = join();
+
+	in_child(die_with_exit_mads);
+	assert_int_equal(host_reap(h), 1);
+	mads_sent = 0;
+	forked_at_close = h;
+	assert_true(host_exit_mad_execute(h, send_all, NULL));
+	forked_at_close = NULL;
+	assert_int_equal(mads_sent, EXIT_MADS);
+	host_leave(h);
 }
 
 enum { MANY_MADS = 500, CLEARED_EVERY = 5 };
@@ -448,6 +492,7 @@ int main(void)
 		IN_DIR(an_exiting_process_is_checked_again),
 		IN_DIR(dead_processes_are_found_despite_lost_events),
 		IN_DIR(pending_exit_mads_outlive_their_sender),
+		IN_DIR(a_fork_while_exit_mads_are_sent_closes_no_file),
 		IN_DIR(the_latest_exit_mads_are_executed),
 		IN_DIR(a_killed_process_leaves_whole_exit_mads),
 		IN_DIR(killed_processes_are_reclaimed),
