@@ -53,16 +53,14 @@ static int await(int (*wait)(struct pollfd *, nfds_t, int), struct pollfd *p, nf
 /* The number stands for fd from now on.  In other processes it stays TCP. */
 static void become(struct entry *e, int number, int fd)
 {
-	int flags = real()->fcntl(number, F_GETFD), made = entry_placeholder(true);
+	int made = entry_placeholder(true);
 
 	kept_by_rsocket(number, fd);
 	rfcntl(fd, F_SETFL, real()->fcntl(number, F_GETFL) & O_NONBLOCK);
 	e->fd = fd;
 	e->kind = ENTRY_SOCKET;
-	if (made < 0)
-		return;
-	real()->dup3(made, number, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
-	real()->close(made);
+	if (made >= 0)
+		entry_replace(e, number, made);
 }
 
 static int new_rsocket(const struct sockaddr_storage *addr)
@@ -172,6 +170,75 @@ static int settle_accepted(int number)
 
 /* ---- The side that connects ---- */
 
+static void settle(struct entry *e, int number);
+
+static void end_other(void *other)
+{
+	struct entry *e = other;
+
+	pthread_mutex_unlock(&e->turn);
+	entry_release(entry_put(e));
+}
+
+/* Unless another thread does. */
+static void settle_other(int number)
+{
+	struct entry *e = entry_hold(number);
+
+	if (!e)
+		return;
+	if (e->kind != ENTRY_DEFERRED || pthread_mutex_trylock(&e->turn)) {
+		entry_release(entry_put(e));
+		return;
+	}
+	pthread_cleanup_push(end_other, e);
+	if (e->kind == ENTRY_DEFERRED && e->side == SIDE_CONNECTED)
+		settle(e, number);
+	pthread_cleanup_pop(1);
+}
+
+static nfds_t watch_others(struct pollfd *fds, int most, int but)
+{
+	nfds_t n = 0;
+	int number;
+
+	for (number = 0; number < most; number++) {
+		struct entry *e = number != but && entry_find(number) ? entry_hold(number) : NULL;
+
+		if (!e)
+			continue;
+		if (e->kind == ENTRY_DEFERRED && e->side == SIDE_CONNECTED)
+			fds[n++] = (struct pollfd){ .fd = number, .events = POLLIN };
+		entry_release(entry_put(e));
+	}
+	return n;
+}
+
+/*
+ * Waits for p.  The server converts one connection of a port at a time, and may have chosen another
+ * of this process: no other thread may ever answer that one, and then p's turn would never come.
+ */
+static int await_greeting(struct pollfd *p)
+{
+	const int most = entry_end();
+	struct pollfd *fds = calloc((size_t)most + 1, sizeof(*fds));
+	nfds_t n = 1, i;
+	int ready;
+
+	if (!fds)
+		return await(real()->poll, p, 1, -1);
+	pthread_cleanup_push(free, fds);
+	fds[0] = *p;
+	n += watch_others(fds + 1, most, p->fd);
+	ready = await(real()->poll, fds, n, -1);
+	*p = fds[0];
+	for (i = 1; ready > 0 && !p->revents && i < n; i++)
+		if (fds[i].revents)
+			settle_other(fds[i].fd);
+	pthread_cleanup_pop(1);
+	return ready;
+}
+
 /* False: something else was sent, or the connection has ended. */
 static bool hear_greeting(int number)
 {
@@ -182,11 +249,10 @@ static bool hear_greeting(int number)
 	for (;;) {
 		struct pollfd p = { .fd = number, .events = POLLIN };
 
-		if (await(real()->poll, &p, 1, -1) < 0) {
-			if (errno == EINTR)
-				continue;
+		if (await_greeting(&p) < 0 && errno != EINTR)
 			return false;
-		}
+		if (!p.revents)
+			continue;
 		/* An error of the connection is for the program. */
 		if (p.revents & POLLERR)
 			return false;

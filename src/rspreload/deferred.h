@@ -5,6 +5,9 @@
  * accepted one (the child) listens with an rsocket on the same port, sends four zero bytes by TCP,
  * and accepts the rsocket with which the other side answers; the TCP connection ends. This is the
  * stock library's protocol.
+ *
+ * A process that waits for the greeting of one connection also converts its others that are
+ * greeted: until then the server keeps the port.
  */
 #ifndef VRB_RSPRELOAD_DEFERRED_H
 #define VRB_RSPRELOAD_DEFERRED_H

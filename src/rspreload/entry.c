@@ -3,6 +3,7 @@
 #include "rspreload/entry.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -12,6 +13,10 @@
 
 static struct entry *table[ENTRY_NUMBERS];
 static unsigned int used;
+static int end; /* atomic */
+
+/* Leaf lock: a number that is found under it keeps its entry. */
+static pthread_mutex_t gate = PTHREAD_MUTEX_INITIALIZER;
 
 /* The process that the table belongs to. */
 static pid_t owner;
@@ -19,6 +24,7 @@ static pid_t owner;
 static void own(void)
 {
 	owner = getpid();
+	pthread_mutex_init(&gate, NULL);
 }
 
 __attribute__((constructor)) static void watch_forks(void)
@@ -110,6 +116,14 @@ struct entry *entry_adopt(int number, int domain)
 	return e;
 }
 
+static void raise_end(int to)
+{
+	int was = load_relaxed(&end);
+
+	while (was < to && !cas_acq_rel(&end, &was, to))
+		;
+}
+
 int entry_share(struct entry *e, int number)
 {
 	if (number >= ENTRY_NUMBERS) {
@@ -119,17 +133,56 @@ int entry_share(struct entry *e, int number)
 	}
 	fetch_add_relaxed(&e->users, 1U);
 	fetch_add_relaxed(&used, 1U);
+	raise_end(number + 1);
 	store_release(&table[number], e);
 	return number;
 }
 
 struct entry *entry_drop(int number)
 {
-	struct entry *e = entry_find(number);
+	struct entry *e;
 
-	if (!e)
-		return NULL;
-	store_release(&table[number], NULL);
-	fetch_sub_acq_rel(&used, 1U);
+	pthread_mutex_lock(&gate);
+	e = entry_find(number);
+	if (e) {
+		store_release(&table[number], NULL);
+		fetch_sub_acq_rel(&used, 1U);
+	}
+	pthread_mutex_unlock(&gate);
+	return e ? entry_put(e) : NULL;
+}
+
+struct entry *entry_hold(int number)
+{
+	struct entry *e;
+
+	pthread_mutex_lock(&gate);
+	e = entry_find(number);
+	if (e)
+		fetch_add_relaxed(&e->users, 1U);
+	pthread_mutex_unlock(&gate);
+	return e;
+}
+
+struct entry *entry_put(struct entry *e)
+{
 	return fetch_sub_acq_rel(&e->users, 1U) == 1 ? e : NULL;
+}
+
+void entry_replace(const struct entry *e, int number, int made)
+{
+	int flags;
+
+	pthread_mutex_lock(&gate);
+	if (entry_find(number) == e) {
+		flags = real()->fcntl(number, F_GETFD);
+		real()->dup3(made, number, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
+	}
+	pthread_mutex_unlock(&gate);
+	real()->close(made);
+}
+
+int entry_end(void)
+{
+	return load_relaxed(&end);
 }

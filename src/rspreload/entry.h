@@ -29,7 +29,7 @@ struct entry {
 	enum entry_kind kind;
 	enum entry_side side;
 	int fd;             /* of rsocket(), or repoll_create(); -1: deferred */
-	unsigned int users; /* numbers of the program; atomic */
+	unsigned int users; /* numbers of the program, and entry_hold(); atomic */
 	int domain, type;
 	struct sockaddr_storage bound; /* by the program; bound_len 0: not */
 	socklen_t bound_len;
@@ -76,10 +76,22 @@ struct entry *entry_adopt(int number, int domain);
 int entry_share(struct entry *e, int number);
 
 /*
- * Removes the number. Returns its entry if this was its last number, which the caller must free,
- * else NULL.
+ * Removes the number. Returns its entry if this was its last user, for entry_release(), else NULL.
  */
 struct entry *entry_drop(int number);
+
+/* For a number that another thread may close meanwhile; NULL: none.  The end is entry_drop()'s. */
+struct entry *entry_hold(int number);
+struct entry *entry_put(struct entry *e);
+
+/* socket.c: closes what it stands for, and frees it.  NULL: nothing. */
+void entry_release(struct entry *e);
+
+/* The file takes the number's place, unless the number is e's no more.  Closes made. */
+void entry_replace(const struct entry *e, int number, int made);
+
+/* All numbers that are entries are lower. */
+int entry_end(void);
 
 /* Numbers from here on are no entries. */
 enum { ENTRY_NUMBERS = 65536 };

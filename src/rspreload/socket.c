@@ -142,7 +142,7 @@ PRELOAD_EXPORT int accept(int number, struct sockaddr *addr, socklen_t *len)
 
 /* ---- Ending ---- */
 
-static void release(struct entry *e)
+void entry_release(struct entry *e)
 {
 	if (!e)
 		return;
@@ -167,7 +167,7 @@ PRELOAD_EXPORT int close(int number)
 	e = entry_drop(number);
 	ret = real()->close(number);
 	pthread_setcancelstate(old, NULL);
-	release(e);
+	entry_release(e);
 	return ret;
 }
 
@@ -179,7 +179,7 @@ static void release_range(unsigned int first, unsigned int last)
 	if (!entry_any() || entry_is_parents())
 		return;
 	for (number = first; number <= last && number < ENTRY_NUMBERS; number++)
-		release(entry_drop((int)number));
+		entry_release(entry_drop((int)number));
 }
 
 PRELOAD_EXPORT int close_range(unsigned int first, unsigned int last, int flags)
@@ -271,7 +271,7 @@ static int make_real(int number)
 		return -1;
 	}
 	real()->close(made);
-	release(entry_drop(number));
+	entry_release(entry_drop(number));
 	return 0;
 }
 
@@ -323,7 +323,7 @@ static int replaced(int old, int number, int got)
 {
 	if (got < 0 || (entry_find(number) && entry_is_parents()))
 		return got;
-	release(entry_drop(number));
+	entry_release(entry_drop(number));
 	return shared(entry_find(old), got);
 }
 

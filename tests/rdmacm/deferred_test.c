@@ -143,6 +143,66 @@ static void keeps_the_error(void)
 	CHECK_EQ(close(fd), 0);
 }
 
+static int connect_to(const struct sockaddr_in *a)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK_EQ(connect(fd, (const struct sockaddr *)a, sizeof(*a)), 0);
+	return fd;
+}
+
+/* Its second connection is greeted, and only then may the server greet the first. */
+static void write_to_both(const struct sockaddr_in *a, int go)
+{
+	int first = connect_to(a), second = connect_to(a);
+	struct pollfd p = { .fd = second, .events = POLLIN };
+
+	alarm(LIMIT_S);
+	CHECK_EQ(syscall(SYS_poll, &p, 1, -1), 1);
+	CHECK_EQ(syscall(SYS_write, go, "g", 1), 1);
+	CHECK_EQ(write(first, "1", 1), 1);
+	CHECK_EQ(write(second, "2", 1), 1);
+	exit(0);
+}
+
+static void expect_one(int fd, char wanted)
+{
+	char c = 0;
+
+	alarm(LIMIT_S);
+	CHECK_EQ(read(fd, &c, 1), 1);
+	CHECK_EQ(c, wanted);
+	exit(0);
+}
+
+/* A client waits for one of its connections while the server's other process has another's turn. */
+static void answers_for_all_connections(void)
+{
+	struct sockaddr_in a;
+	int listener = listen_at(&a), go[2], first, second, status;
+	char c;
+
+	CHECK_EQ(pipe(go), 0);
+	if (!fork())
+		write_to_both(&a, go[1]);
+	first = accept(listener, NULL, NULL);
+	second = accept(listener, NULL, NULL);
+	if (!fork())
+		expect_one(second, '2');
+	CHECK_EQ(read(go[0], &c, 1), 1);
+	if (!fork())
+		expect_one(first, '1');
+	for (int i = 0; i < 3; i++) {
+		CHECK(wait(&status) > 0);
+		CHECK_EQ(status, 0);
+	}
+	CHECK_EQ(close(first), 0);
+	CHECK_EQ(close(second), 0);
+	CHECK_EQ(close(listener), 0);
+	CHECK_EQ(close(go[0]), 0);
+	CHECK_EQ(close(go[1]), 0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
@@ -152,5 +212,6 @@ int main(int argc, char **argv)
 	defers_no_accept();
 	keeps_options();
 	keeps_the_error();
+	answers_for_all_connections();
 	return 0;
 }
