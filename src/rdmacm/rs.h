@@ -148,6 +148,9 @@ static inline bool rs_is_removed(const struct rsocket *rs)
 struct rsocket *rs_enter(int fd);
 void rs_leave(struct rsocket **rs);
 
+/* Where rs_hold() has found none: the parent's?  Logs that once. */
+bool rs_is_inherited(int fd);
+
 /* Calls may be nested. */
 void rs_call_begin(void);
 void rs_call_end(void);

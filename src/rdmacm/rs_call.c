@@ -4,6 +4,7 @@
 #include <pthread.h>
 
 #include "rdmacm/rs.h"
+#include "run/log.h"
 
 /* Of this thread: nested calls, whether it waits, and whether the program allows cancellation. */
 static __thread unsigned int depth;
@@ -39,6 +40,17 @@ bool rs_call_interrupted(void)
 	return depth && !waits;
 }
 
+/* A server that forks gets nothing but errors, or waits without end: the log names the way out. */
+bool rs_is_inherited(int fd)
+{
+	if (!rs_peek(fd))
+		return false;
+	log_once(LOG_VERBS, LOG_WARN,
+		 "an rsocket of the parent cannot be used after fork(): with librspreload.so, set "
+		 "RDMAV_FORK_SAFE=1 on both sides, or run the server in the foreground");
+	return true;
+}
+
 struct rsocket *rs_enter(int fd)
 {
 	struct rsocket *rs = rs_hold(fd);
@@ -46,7 +58,7 @@ struct rsocket *rs_enter(int fd)
 	if (rs)
 		rs_call_begin();
 	else
-		errno = rs_peek(fd) ? EIO : EBADF;
+		errno = rs_is_inherited(fd) ? EIO : EBADF;
 	return rs;
 }
 

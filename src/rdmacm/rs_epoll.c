@@ -370,9 +370,13 @@ static int control_plain(struct rs_epoll *ep, int op, struct item *it)
 static int add(struct rs_epoll *ep, int fd, const struct epoll_event *event)
 {
 	struct item *it = find_item(ep, fd);
-	struct rsocket *rs = rs_peek(fd);
+	struct rsocket *rs = rs_hold(fd);
 	int err = 0;
 
+	if (rs)
+		rs_put(rs);
+	else if (rs_is_inherited(fd))
+		return EIO;
 	if (it && it->rs)
 		return EEXIST;
 	/* A closed descriptor has left the epoll, and its number may have been reused. */

@@ -1,12 +1,17 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The log line with the cause of the first failed connect: written once per process. Each case runs
- * in a process of its own, in a network namespace of the test.
+ * The log line with the cause of the first failed connect, or of a server's failure: written once
+ * per process. Each case runs in a process of its own, in a network namespace of the test.
  */
+#include <errno.h>
 #include <sched.h>
 #include <signal.h>
+#include <sys/epoll.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <rdma/rsocket.h>
 
 #include "../unit/place.h"
 #include "world.h"
@@ -135,6 +140,26 @@ static void no_rdma(struct rdma_event_channel *ch)
 	}
 }
 
+/* A server that forks once it listens, as daemons do. */
+static void forked_server(struct rdma_event_channel *ch)
+{
+	int fd = rsocket(AF_INET, SOCK_STREAM, 0), ep;
+	struct epoll_event e = { .events = EPOLLIN };
+	pid_t pid = fork();
+	int status;
+
+	if (!pid) {
+		ep = repoll_create(0);
+		CHECK_EQ(repoll_ctl(ep, EPOLL_CTL_ADD, fd, &e), -1);
+		CHECK_EQ(errno, EIO);
+		CHECK_EQ(rlisten(fd, 1), -1);
+		CHECK_EQ(errno, EIO);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+}
+
 static const struct {
 	const char *what, *devices;
 	void (*run)(struct rdma_event_channel *ch);
@@ -147,6 +172,7 @@ static const struct {
 	{ "refused, no listener", NULL, refused_first,
 	  "no listener at 127.0.0.1 on port 4711 of rdma_cm's port space TCP" },
 	{ "no device", "lo", no_device, "no device can send to " FAR },
+	{ "forked server", NULL, forked_server, "RDMAV_FORK_SAFE=1 on both sides" },
 	{ "no RDMA", NULL, no_rdma, FAR " answers, but has no RDMA" },
 };
 
