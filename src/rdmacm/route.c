@@ -21,6 +21,7 @@
 enum {
 	BUFFER = 8192,
 	DEFAULT_HOP_LIMIT = 64,
+	DISCARD_PORT = 9,
 };
 
 /* ---- Request and reply ---- */
@@ -322,8 +323,11 @@ void route_probe_neighbour(const struct sockaddr *dst, uint32_t ifindex)
 	memcpy(&to, dst, addr_len(dst));
 	if (addr_needs_scope(dst) && !addr_scope(dst))
 		((struct sockaddr_in6 *)(void *)&to)->sin6_scope_id = ifindex;
-	/* Port 4791, where an empty datagram has no effect.  It need not arrive. */
-	addr_set_port((struct sockaddr *)&to, ROCE_UDP_PORT);
+	/*
+	 * It need not arrive. Not to RoCE's port: Linux's soft RoCE (rxe_rcv() in rxe_recv.c) drops
+	 * a reference that it has not set if a datagram is shorter than a BTH, and panics.
+	 */
+	addr_set_port((struct sockaddr *)&to, DISCARD_PORT);
 	if (sendto(fd, "", 0, 0, (struct sockaddr *)&to, (socklen_t)addr_len(dst)) < 0)
 		errno = 0;
 	close(fd);

@@ -34,7 +34,7 @@ int route_lookup(const struct sockaddr *src, const struct sockaddr *dst, uint8_t
 /* True if the next hop's link address is known, or if that cannot be found out. */
 bool route_neighbour_known(const struct route *r);
 
-/* Makes the kernel resolve the neighbour, by an empty datagram to the destination. */
+/* Makes the kernel resolve the neighbour, by an empty datagram to the discard port. */
 void route_probe_neighbour(const struct sockaddr *dst, uint32_t ifindex);
 
 /* Opens a non-blocking descriptor that is readable after a neighbour changes; or -errno. */

@@ -8,13 +8,32 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "../unit/place.h"
 #include "world.h"
 
+enum {
+	BTH_LEN = 12,
+	DISCARD_PORT = 9,
+};
+
 static struct rdma_event_channel *ch;
+static uint16_t probed_port;
+
+/*
+ * Instead of the C library's. An empty datagram to RoCE's port would crash a host with Linux's soft
+ * RoCE.
+ */
+__attribute__((visibility("default"))) ssize_t
+sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *to, socklen_t to_len)
+{
+	if (to && to->sa_family == AF_INET && len < BTH_LEN)
+		probed_port = ntohs(((const struct sockaddr_in *)(const void *)to)->sin_port);
+	return syscall(SYS_sendto, fd, data, len, flags, to, to_len);
+}
 
 static void resolved(void)
 {
@@ -227,6 +246,7 @@ static void resolve_again(void)
 			" lladdr 02:00:00:00:00:09"),
 		 0);
 	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK_EQ(probed_port, DISCARD_PORT);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
 }
