@@ -447,13 +447,15 @@ unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 void udp_end(struct wire *w, unsigned int family)
 {
 	struct udp_wire *u = to_udp(w);
+	int fd = u->fd[family];
 
-	if (u->fd[family] < 0)
+	if (fd < 0)
 		return;
 	begin_messages(u);
 	w->held = receive(u, family) > 0;
-	close(u->fd[family]);
-	store_relaxed(&u->fd[family], -1);	/* another thread may be in udp_fds() */
+	/* First: a child forked meanwhile closes what it finds; and others may be in udp_fds(). */
+	store_relaxed(&u->fd[family], -1);
+	close(fd);
 }
 
 void udp_look(struct wire *w, int fd, bool readable)

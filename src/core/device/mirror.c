@@ -360,15 +360,16 @@ static int open_socket(struct mirror *t)
 static void close_socket(struct mirror *t)
 {
 	char suffix[24], name[32];
+	int fd = t->fd;
 
-	if (t->fd < 0)
+	if (fd < 0)
 		return;
 	suffix_of(suffix, t->dev, t->ifindex, t->wire);
 	host_file_name(host_slot(vrb.host), suffix, name);
 	unlinkat(host_dirfd(vrb.host), name, 0);
-	progress_unwatch(vrb.progress, t->fd);
-	close(t->fd);
-	t->fd = -1;
+	progress_unwatch(vrb.progress, fd);
+	t->fd = -1;	/* first: a child forked meanwhile closes what it finds */
+	close(fd);
 }
 
 static int open_bell(struct mirror *t)

@@ -250,10 +250,12 @@ static void reset(void)
 /* The process ends in order, so it withdraws its remaining exit_mads. */
 void vrb_exit_mad_stop(void)
 {
-	if (exit_mads.fd >= 0) {
-		progress_unwatch(vrb.progress, exit_mads.fd);
-		close(exit_mads.fd);
-		exit_mads.fd = -1;
+	int fd = exit_mads.fd;
+
+	if (fd >= 0) {
+		progress_unwatch(vrb.progress, fd);
+		exit_mads.fd = -1;	/* first: a child forked meanwhile closes what it finds */
+		close(fd);
 	}
 	vrb_timer_remove(&exit_mads.deadline);
 	exit_mads.look_at = exit_mads.resume_at = VRB_NEVER;
