@@ -23,6 +23,7 @@
 enum {
 	FAULT_RULES = 64,	/* of a plan */
 	FAULT_LINE = 256,	/* bytes of a rule as canonical text, the final 0 included */
+	FAULT_TEXT = FAULT_RULES * FAULT_LINE,	/* of a text of rules, the final 0 included */
 };
 
 /* Kinds of occasion. Recordings contain these numbers and those of what happens: only append. */

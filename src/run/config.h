@@ -88,6 +88,7 @@ struct config {
 	uint32_t record_what;	/* bits of enum config_record */
 	uint32_t record_mib;	/* 0: everything */
 	char faults[CONFIG_FAULTS];	/* as it is: core/fault/plan.h reads it */
+	bool faults_too_long;	/* core/fault/plan.h refuses it, as it does invalid rules */
 };
 
 /* The configuration of this process. Immutable after the first call; any thread. */

@@ -45,6 +45,15 @@ def case_check_file(bench):
     want("/tmp: Is a directory" in done.err, done.describe())
 
 
+def case_too_long(bench):
+    """As a process refuses them; a file that never ends, too."""
+    done = fault(bench, "check", "@/dev/zero", expect=2)
+    want_equal(done.err, "verbena fault: /dev/zero: too many bytes of rules\n", "endless")
+    done = fault(bench, "check", "#" * 16384, expect=2)
+    want_equal(done.err, "verbena fault: rules: too many bytes of rules\n", "too long")
+    fault(bench, "check", "#" * 16383, expect=0)
+
+
 def case_environment(bench):
     done = bench.verbena("devices", env={"VERBENA_FAULTS": "wr nth x kill"}, expect=2)
     want(done.err.startswith("verbena devices: VERBENA_FAULTS:1:8: expected "), done.err)
@@ -64,6 +73,8 @@ def case_environment_of_a_program(bench):
         ("@" + rules, f"verbena: {rules}:2:10: expected "),
         ("@/nowhere", "verbena: VERBENA_FAULTS: /nowhere: No such file"),
         ("@/tmp", "verbena: VERBENA_FAULTS: /tmp: Is a directory"),
+        ("#" * 16384, "verbena: VERBENA_FAULTS: too many bytes of rules"),
+        ("@/dev/zero", "verbena: VERBENA_FAULTS: /dev/zero: too many bytes of rules"),
     ):
         done = bench.call([peer(bench), "0"], env={"VERBENA_FAULTS": value}, expect=2)
         want(done.err.startswith(line), done.describe())

@@ -28,18 +28,16 @@ static int no_memory(void)
 	return complain(EXIT_FAILED, "out of memory");
 }
 
-/* Appends a file to f.  Returns 0 or an errno value. */
+/* Appends a file to f, as far as rules may be long.  Returns 0 or an errno value. */
 static int copy_file(FILE *f, const char *name)
 {
 	FILE *from = fopen(name, "re");
-	char chunk[4096];
-	size_t n;
+	char text[FAULT_TEXT];
 	int err;
 
 	if (!from)
 		return errno;
-	while ((n = fread(chunk, 1, sizeof(chunk), from)) > 0)
-		fwrite(chunk, 1, n, f);
+	fwrite(text, 1, fread(text, 1, sizeof(text), from), f);
 	err = ferror(from) ? errno : 0;
 	fclose(from);
 	return err;
@@ -61,7 +59,11 @@ int fault_rules_read(struct fault_rules *rules, char **words)
 		fprintf(f, "%s%s", *words, words[1] ? " " : "");
 	if (fclose(f))
 		return no_memory();
-	return err ? complain(EXIT_USAGE, "rules: %s: %s", file, strerror(err)) : EXIT_OK;
+	if (err)
+		return complain(EXIT_USAGE, "rules: %s: %s", file, strerror(err));
+	if (rules->len >= FAULT_TEXT)
+		return complain(EXIT_USAGE, "%s: too many bytes of rules", rules->source);
+	return EXIT_OK;
 }
 
 int fault_rules_check(const struct fault_rules *rules)

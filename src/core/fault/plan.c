@@ -192,6 +192,8 @@ static void read_environment(void)
 	char error[VRB_FAULTS_ERROR], *text = NULL;
 	size_t len = strlen(rules);
 
+	if (config_get()->faults_too_long)
+		refuse(NULL, "VERBENA_FAULTS: too many bytes of rules");
 	if (rules[0] == '@') {
 		source = rules + 1;
 		text = malloc(VRB_FAULTS_TEXT);

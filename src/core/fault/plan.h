@@ -21,7 +21,7 @@
 #include "util/compiler.h"
 
 enum {
-	VRB_FAULTS_TEXT = FAULT_RULES * FAULT_LINE,	/* of a plan's rules, a line each */
+	VRB_FAULTS_TEXT = FAULT_TEXT,	/* of a plan's rules, a line each */
 	VRB_FAULTS_ERROR = 512,
 	VRB_FAULTS_PENDING = 31,	/* bit of vrb_fault_kinds: something is to be settled */
 };
