@@ -90,23 +90,24 @@ static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
  * IBTA vol 1, 9.8.3: a datagram that does not fit the path or the receive is dropped silently; only
  * a receive whose memory fails is an error.
  */
-static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt)
+static enum reason refusal(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	if (pkt->deth.qkey != qp->wq->qkey) {
 		qp->counters.bad_qkey++;
-		return false;
+		return REASON_DROP_QKEY;
 	}
-	return pkt->payload_len <= qp->wq->mtu;
+	return pkt->payload_len <= qp->wq->mtu ? REASON_NONE : REASON_REQ_LENGTH;
 }
 
 bool roce_ud_input(struct roce_qp *qp, const struct roce_pkt *pkt,
 		   const struct roce_opcode_info *op)
 {
-	enum reason why = REASON_NONE;
+	enum reason why = refusal(qp, pkt);
 
-	if (!acceptable(qp, pkt)) {
+	if (why) {
 		qp->counters.dropped_pkts++;
-		roce_note(qp, NOTE_DROP, pkt->bth.psn, 0, REASON_NONE);
+		roce_note(qp, NOTE_DROP, pkt->bth.psn, 0, why);
+		roce_message_dropped(qp, why);
 		return false;
 	}
 	qp->resp.wqe = qp->wq->ops->recv_take(qp->wq, 0, NULL, &why);

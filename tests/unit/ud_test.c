@@ -181,9 +181,11 @@ static void silent_drops(void **state)
 
 	wrong_key.deth.qkey++;
 	receive(&wrong_key);
+	assert_int_equal(e.dropped, REASON_DROP_QKEY);
 	wrong_pkey.bth.pkey ^= 1;
 	env_input(&e, &wrong_pkey);
 	env_input(&e, &too_long);
+	assert_int_equal(e.dropped, REASON_REQ_LENGTH);
 	assert_int_equal(e.num_cqes, 0);
 	assert_int_equal(e.wq.rq.next, 0);
 	env_input(&e, &good);

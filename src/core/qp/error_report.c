@@ -204,17 +204,24 @@ void vrb_report_completion(struct vrb_qp *qp, const struct wq_cqe *cqe)
 	vrb_refusal.qpn = 0;
 }
 
-/* UD: informational only, because many programs drop datagrams in normal operation. */
+/*
+ * UD: informational only, because many programs drop datagrams in normal operation; but a Q_Key
+ * differs by mistake.
+ */
 void vrb_report_drop(struct vrb_qp *qp, enum reason why)
 {
-	enum log_level level = qp->wq.type == IBV_QPT_UD ? LOG_INFO : LOG_WARN;
+	bool usual = qp->wq.type == IBV_QPT_UD && why != REASON_DROP_QKEY;
+	enum log_level level = usual ? LOG_INFO : LOG_WARN;
 	struct text t = { .n = 0 };
 
 	if (qp->comp.drop_logged || !log_on(LOG_CORE, level))
 		return;
 	qp->comp.drop_logged = true;
 	add_qp(&t, &qp->wq);
-	add(&t, ": reason %u: %s; further drops are only counted", why, reason_str(why));
+	add(&t, ": reason %u: %s", why, reason_str(why));
+	if (why == REASON_DROP_QKEY)
+		add(&t, ", 0x%x", qp->wq.qkey);
+	add(&t, "; further drops are only counted");
 	log_at(LOG_CORE, level, "%s", t.s);
 }
 
