@@ -256,6 +256,134 @@ static void test_refused_request(void)
 	tear_down();
 }
 
+/* Refused as a whole: the log names no key or address, which were not looked at. */
+static void test_refused_at_execution(void)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_sge sge;
+	struct ibv_wc wc;
+	int mask;
+
+	set_up(WORLD_ACCESS);
+	for (enum ibv_qp_state s = IBV_QPS_RESET; s <= IBV_QPS_RTR; s++)
+		world_move(&w, a, s, b->qp_num);
+	mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTS, b->qp_num, &attr);
+	attr.max_rd_atomic = 0;
+	CHECK_EQ(ibv_modify_qp(a, &attr, mask), 0);
+	sge = world_sge(&src, 0, 8);
+	post(1, IBV_WR_RDMA_READ, &sge, dst.mr->rkey, (uintptr_t)dst.data);
+	wc = world_expect(cq_a, 1, IBV_WC_LOC_QP_OP_ERR);
+	CHECK_EQ(wc.vendor_err, 10);
+	expect_logged(logged(), "need max_rd_atomic of at least one\n");
+	tear_down();
+}
+
+static void test_refused_in_state(void)
+{
+	struct ibv_send_wr wr = { .wr_id = 0x78, .opcode = IBV_WR_SEND }, *bad;
+
+	set_up(WORLD_ACCESS);
+	world_move(&w, a, IBV_QPS_RESET, 0);
+	world_move(&w, a, IBV_QPS_INIT, 0);
+	CHECK_EQ(ibv_post_send(a, &wr, &bad), EINVAL);
+	expect_logged(logged(), "not in a state that executes this request (3): it is in INIT\n");
+	tear_down();
+}
+
+static int post_until_full(struct ibv_send_wr *wr)
+{
+	struct ibv_send_wr *bad;
+	int err;
+
+	do {
+		world_recv(b, 1, world_sge(&dst, 0, 0));
+		err = ibv_post_send(a, wr, &bad);
+		if (!err)
+			world_expect(cq_b, 1, IBV_WC_SUCCESS);
+	} while (!err);
+	return err;
+}
+
+/* A full queue is a mistake only if no completion can make room in it. */
+static void test_full_queue(void)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+
+	set_up(WORLD_ACCESS);
+	wr.send_flags = IBV_SEND_SIGNALED;
+	CHECK_EQ(ibv_post_send(a, &wr, &bad), 0);
+	wr.send_flags = 0;
+	world_recv(b, 1, world_sge(&dst, 0, 0));
+	world_expect(cq_b, 1, IBV_WC_SUCCESS);
+	CHECK_EQ(post_until_full(&wr), ENOMEM);
+	CHECK_EQ(strlen(logged()), 0);
+	tear_down();
+}
+
+/* Fills the queue with WRITEs, which leave nothing in it if they execute at once. */
+static void fill_by_writes(int signaled)
+{
+	struct ibv_sge sge = world_sge(&src, 0, 8);
+	struct ibv_send_wr wr = world_rdma(IBV_WR_RDMA_WRITE, 1, &sge, &dst, 0), *bad;
+
+	for (int i = 0; i < 16; i++) {
+		wr.send_flags = i == signaled ? IBV_SEND_SIGNALED : 0;
+		CHECK_EQ(ibv_post_send(a, &wr, &bad), 0);
+	}
+	CHECK_EQ(ibv_post_send(a, &wr, &bad), ENOMEM);
+}
+
+static void test_full_of_writes(void)
+{
+	for (int signaled = 0; signaled < 16; signaled += 15) {
+		set_up(WORLD_ACCESS);
+		fill_by_writes(signaled);
+		CHECK_EQ(strlen(logged()), 0);
+		world_expect(cq_a, 1, IBV_WC_SUCCESS);
+		tear_down();
+	}
+	set_up(WORLD_ACCESS);
+	fill_by_writes(-1);
+	expect_logged(logged(), "the work queue is full (15), of requests without "
+				"IBV_SEND_SIGNALED: no completion will make room\n");
+	tear_down();
+}
+
+static void test_wrong_qkey(void)
+{
+	struct ibv_sge sge;
+	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
+				  .send_flags = IBV_SEND_SIGNALED };
+	struct ibv_ah_attr to = { .grh = { .dgid = w.gid, .sgid_index = w.gid_index },
+				  .is_global = 1, .port_num = 1 };
+	char line[128];
+
+	set_up(WORLD_ACCESS);
+	world_destroy_pair(a, b, cq_a, cq_b);
+	cq_a = world_cq(&w, 64);
+	cq_b = world_cq(&w, 64);
+	a = world_qp(&w, IBV_QPT_UD, cq_a, NULL);
+	b = world_qp(&w, IBV_QPT_UD, cq_b, NULL);
+	world_connect(&w, a, b);
+	sge = world_sge(&src, 0, 8);
+	wr.wr.ud.ah = ibv_create_ah(w.pd, &to);
+	CHECK(wr.wr.ud.ah);
+	wr.wr.ud.remote_qpn = b->qp_num;
+	wr.wr.ud.remote_qkey = WORLD_QKEY + 1;
+	world_recv(b, 2, world_sge(&dst, 0, 4096));
+	world_post(a, &wr);
+	world_expect(cq_a, 1, IBV_WC_SUCCESS);
+	wr.wr.ud.remote_qkey = WORLD_QKEY;
+	world_post(a, &wr);
+	world_expect(cq_a, 1, IBV_WC_SUCCESS);
+	world_expect(cq_b, 2, IBV_WC_SUCCESS);
+	snprintf(line, sizeof(line), "QP 0x%x (UD): reason 408: a datagram was dropped: its Q_Key "
+		 "is not that of the queue pair, 0x%x;", b->qp_num, WORLD_QKEY);
+	expect_logged(logged(), line);
+	CHECK_EQ(ibv_destroy_ah(wr.wr.ud.ah), 0);
+	tear_down();
+}
+
 /* The peer is not there: what could have reached it. */
 static void test_nobody(void)
 {
@@ -296,6 +424,11 @@ int main(void)
 	test_no_line_without_failure();
 	test_refused_modification();
 	test_refused_request();
+	test_refused_at_execution();
+	test_refused_in_state();
+	test_full_of_writes();
+	test_full_queue();
+	test_wrong_qkey();
 	test_nobody();
 	world_close(&w);
 	unlink(log_path);

@@ -539,6 +539,18 @@ void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 	lock_release(&cq->lock);
 }
 
+bool vrb_cq_releases(struct vrb_cq *cq, const uint32_t *released)
+{
+	uint32_t i;
+
+	lock_acquire(&cq->lock);
+	i = cq->tail;
+	while (i != cq->head && cq->ring[i & cq->mask].released != released)
+		i++;
+	lock_release(&cq->lock);
+	return i != cq->head;
+}
+
 void vrb_cq_purge(struct vrb_cq *cq, const void *owner)
 {
 	uint32_t kept, shown, notified;

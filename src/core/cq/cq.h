@@ -177,6 +177,9 @@ void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 /* Ends a round's hold on the CQ. Takes cq->lock. */
 void vrb_cq_show(struct vrb_cq *cq, const struct vrb_round *round);
 
+/* Will an entry release slots of this queue, when it is polled? Takes cq->lock. */
+bool vrb_cq_releases(struct vrb_cq *cq, const uint32_t *released);
+
 /* Drops the entries of a QP or SRQ that is being destroyed or reset. Takes cq->lock. */
 void vrb_cq_purge(struct vrb_cq *cq, const void *owner);
 

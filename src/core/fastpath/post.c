@@ -13,6 +13,7 @@
 
 #include "core/base/ring.h"
 #include "core/base/tap.h"
+#include "core/cq/cq.h"
 #include "core/device/ah.h"
 #include "core/mem/mw.h"
 #include "core/progress/poll_loop.h"
@@ -26,6 +27,10 @@
 #include "util/compiler.h"
 #include "util/copy_few.h"
 #include "util/tuning.h"
+
+enum {
+	WR_REASONS = 100,	/* numbers of wq/reason.def for a local work request */
+};
 
 /*
  * IBTA table of QP states: requests are refused before RTS, and accepted (executed, kept or
@@ -216,15 +221,41 @@ static enum reason post_one(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 	return REASON_NONE;
 }
 
-int vrb_post_refused(const struct vrb_qp *qp, uint64_t wr_id, enum reason why)
+/*
+ * Is the send queue full of requests without a completion? Then it stays full. Of those that have
+ * executed only the completions are left, which another thread may poll just now.
+ */
+static bool stays_full(struct vrb_qp *qp)
 {
+	struct send_queue *sq = &qp->wq.sq;
+
+	if (qp->wq.state != IBV_QPS_RTS || !sq->ring.limit)
+		return false;
+	for (uint32_t i = sq->done; i != sq->head; i++)
+		if (sq_wqe(sq, i)->flags & WQE_SIGNALED || sq_wqe(sq, i)->error)
+			return false;
+	return !vrb_cq_releases(qp->config.send_cq, &sq->released) &&
+	       sq->head - load_acquire(&sq->released) >= sq->ring.limit;
+}
+
+int vrb_post_refused(struct vrb_qp *qp, uint64_t wr_id, enum reason why)
+{
+	static uint64_t said[WR_REASONS];	/* log_seldom(): one mistake does not hide another */
+	const char *more = "", *state = "";
+
+	if (why == REASON_WR_STATE) {
+		more = ": it is in ";
+		state = vrb_qp_state_name(qp->wq.state);
+	} else if (why == REASON_WR_QUEUE_FULL && stays_full(qp)) {
+		more = ", of requests without IBV_SEND_SIGNALED: no completion will make room";
+	}
 	/* Not a warning: many programs post until the queue is full, then poll. */
-	if (why == REASON_WR_QUEUE_FULL)
+	if (why == REASON_WR_QUEUE_FULL && !*more)
 		log_debug(LOG_CORE, "QP 0x%x: wr_id 0x%" PRIx64 " not posted: %s", qp->wq.qpn,
 			  wr_id, reason_str(why));
-	else
-		log_limited(LOG_CORE, LOG_WARN, "QP 0x%x: wr_id 0x%" PRIx64 " not posted: %s (%u)",
-			    qp->wq.qpn, wr_id, reason_str(why), why);
+	else if (log_on(LOG_CORE, LOG_WARN) && log_seldom(&said[why % WR_REASONS]))
+		log_warn(LOG_CORE, "QP 0x%x: wr_id 0x%" PRIx64 " not posted: %s (%u)%s%s",
+			 qp->wq.qpn, wr_id, reason_str(why), why, more, state);
 	return wr_errno(why);
 }
 

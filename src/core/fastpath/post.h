@@ -33,7 +33,7 @@ int vrb_post_bind_mw(struct vrb_qp *qp, struct ibv_mw *mw, const struct ibv_mw_b
  * returns the errno value.
  */
 enum reason vrb_post_allowed(const struct vrb_qp *qp);
-int vrb_post_refused(const struct vrb_qp *qp, uint64_t wr_id, enum reason why);
+int vrb_post_refused(struct vrb_qp *qp, uint64_t wr_id, enum reason why);
 
 /*
  * Take and release qp->lock around these steps. begin sends delayed ACKs of other QPs first; end

@@ -97,6 +97,17 @@ static void close_request(struct vrb_qp *qp)
 		finish(qp);
 }
 
+/* The log looks at the requests in the queue. */
+static int refuse_full(struct vrb_qp *qp)
+{
+	int err;
+
+	lock_acquire(&qp->lock);
+	err = vrb_post_refused(qp, qp->ex.wr_id, REASON_WR_QUEUE_FULL);
+	lock_release(&qp->lock);
+	return err;
+}
+
 /*
  * Opens the next slot and fills the common fields; NULL if the batch has failed. As on mlx5, a QP
  * has all operations of its type, not only those named when it was created.
@@ -111,7 +122,7 @@ static struct send_wqe *begin(struct ibv_qp_ex *ex, uint32_t opcode)
 	if (!wr_opcode_legal(b->limits.qp_type, opcode))
 		fail(b, EINVAL);
 	if (!b->error && !vrb_post_room(qp, b->base + b->pending))
-		b->error = vrb_post_refused(qp, ex->wr_id, REASON_WR_QUEUE_FULL);
+		b->error = refuse_full(qp);
 	if (b->error)
 		return NULL;
 	w = sq_wqe(&qp->wq.sq, b->base + b->pending++);

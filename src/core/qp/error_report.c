@@ -156,6 +156,8 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 	else if (cqe->reason == REASON_NAK_REMOTE_ACCESS && op &&
 		 query_peer(qp, w, op->access, &r))
 		add_refusal(t, &r);
+	else if (w->error)
+		return;	/* refused before it was filled in */
 	else if (op && op->access >= 0)
 		add(t, "; rkey 0x%x, address 0x%llx, length %u", w->rkey,
 		    (unsigned long long)w->remote_addr, w->length);
