@@ -127,6 +127,14 @@ static bool acknowledge_before(struct comp_ctx *c, uint32_t psn)
 	return true;
 }
 
+/* A peer that has acknowledged nothing expects other PSNs, if it answers those. */
+static enum comp_step stray(struct roce_qp *qp)
+{
+	if (qp->comp.una == psn_add(qp->wq->sq_psn, 0))
+		qp->comp.strayed = true;
+	return COMP_DROP;
+}
+
 /*
  * Only PSNs in flight count (IBTA vol 1, 9.7.5: ghost acknowledgements are discarded). An ACK of
  * the newest acknowledged PSN may update credits. A duplicate answer shows that the packet repeated
@@ -140,13 +148,15 @@ static enum comp_step check_psn(struct comp_ctx *c)
 	if (psn_before(psn, qp->comp.una)) {
 		if (c->op->kind == ROCE_KIND_ACK && psn_add(psn, 1) == qp->comp.una)
 			roce_credits_update(qp, c->pkt->aeth.syndrome, c->pkt->aeth.msn);
+		else
+			stray(qp);
 		if (c->op->kind == ROCE_KIND_READ_RESPONSE) {
 			roce_cc_undo(&qp->cc);
 			roce_note_window(qp);
 		}
 		return COMP_DROP;
 	}
-	return psn_before(psn, qp->req.high) ? COMP_KIND : COMP_DROP;
+	return psn_before(psn, qp->req.high) ? COMP_KIND : stray(qp);
 }
 
 static enum comp_step check_kind(struct comp_ctx *c)

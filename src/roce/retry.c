@@ -150,6 +150,9 @@ void roce_watch(struct roce_qp *qp, uint64_t now)
 
 static enum reason why_exhausted(const struct roce_qp *qp, enum roce_retry_cause cause)
 {
+	if (cause == ROCE_RETRY_TIMEOUT && qp->comp.strayed &&
+	    qp->comp.una == psn_add(qp->wq->sq_psn, 0))
+		return REASON_RETRY_PSN;
 	if (cause == ROCE_RETRY_TIMEOUT && qp->wq->unreached)
 		return (enum reason)qp->wq->unreached;
 	return exhausted[cause];

@@ -82,6 +82,7 @@ struct roce_comp {
 	uint32_t lsn;      /* limit: newest SSN that end-to-end credits permit */
 	bool lsn_known;    /* false: the responder does not use credits */
 	bool gap_retried;  /* the gap at una has already caused a retry */
+	bool strayed;      /* before the first ACK: an answer to a PSN that is not in flight */
 	uint8_t last_step; /* enum comp_step that ended the last packet; for tracing */
 };
 

@@ -49,6 +49,28 @@ static void local_ack_timeout_rows(void **state)
 	}
 }
 
+/* Answers to PSNs that are not in flight tell of a wrong PSN, but not once one was right. */
+static void answers_to_other_psns(void **state)
+{
+	static const uint32_t deltas[] = { 77, 0xffffb3 };
+
+	for (size_t i = 0; i < ARRAY_SIZE(deltas); i++) {
+		send_one(0, 7);
+		env_ack(&e, ENV_PSN + deltas[i]);
+		env_expire(&e);
+		env_expect_cqe(&e, 0, 0, IBV_WC_RETRY_EXC_ERR);
+		assert_int_equal(e.cqes[0].reason, REASON_RETRY_PSN);
+	}
+	send_one(0, 7);
+	env_ack(&e, ENV_PSN);
+	env_ack(&e, ENV_PSN + 77);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	env_expire(&e);
+	env_expect_cqe(&e, 1, 1, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(e.cqes[1].reason, REASON_RETRY_TIMEOUT);
+}
+
 /* retry_cnt is exact: 7 is seven, and 0 none. */
 static void timeouts_are_counted(void **state)
 {
@@ -511,6 +533,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(local_ack_timeout_rows),
+		cmocka_unit_test(answers_to_other_psns),
 		cmocka_unit_test(timeouts_are_counted),
 		cmocka_unit_test(deferred_timeouts_do_not_count),
 		cmocka_unit_test(a_deferred_probe_leaves_the_ack_timeout_running),

@@ -384,10 +384,64 @@ static void test_wrong_qkey(void)
 	tear_down();
 }
 
+static bool is_local(void)
+{
+	return !strcmp(getenv("VERBENA_TRANSPORT"), "local");
+}
+
+/* What is published of a QP of this host that does not answer. */
+static void expect_peer(uint32_t qpn, const char *what)
+{
+	char line[128];
+
+	snprintf(line, sizeof(line), "; QP 0x%x %s (process %d)\n", qpn, what, (int)getpid());
+	if (is_local())
+		expect_logged(logged(), line);
+	else
+		CHECK(!strstr(logged(), "; QP 0x"));
+}
+
+/* a is connected to b, and b as the row says. */
+static void expect_silence(enum ibv_qp_state state, bool connected_to_itself, uint32_t psn_off,
+			   unsigned int reason)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_wc wc;
+	char what[64];
+	int mask;
+
+	set_up(WORLD_ACCESS);
+	world_move(&w, b, IBV_QPS_RESET, 0);
+	world_move(&w, b, IBV_QPS_INIT, 0);
+	if (state == IBV_QPS_RTR) {
+		mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTR,
+				  connected_to_itself ? b->qp_num : a->qp_num, &attr);
+		attr.rq_psn += psn_off;
+		CHECK_EQ(ibv_modify_qp(b, &attr, mask), 0);
+	}
+	world_send(a, 1, world_sge(&src, 0, 8));
+	wc = world_expect(cq_a, 1, IBV_WC_RETRY_EXC_ERR);
+	CHECK(wc.vendor_err == reason || (!psn_off && wc.vendor_err == 312));
+	snprintf(what, sizeof(what), "is connected to QP 0x%x", b->qp_num);
+	if (reason == 313)
+		expect_logged(logged(), "its rq_psn is not this side's sq_psn");
+	else
+		expect_peer(b->qp_num, connected_to_itself ? what : "is in INIT");
+	tear_down();
+}
+
+static void test_wrong_numbers(void)
+{
+	expect_silence(IBV_QPS_INIT, false, 0, 304);
+	expect_silence(IBV_QPS_RTR, true, 0, 304);
+	expect_silence(IBV_QPS_RTR, false, 77, 313);
+	expect_silence(IBV_QPS_RTR, false, -77, 313);
+}
+
 /* The peer is not there: what could have reached it. */
 static void test_nobody(void)
 {
-	bool local = !strcmp(getenv("VERBENA_TRANSPORT"), "local");
+	bool local = is_local();
 	struct ibv_send_wr wr = { .wr_id = 5, .opcode = IBV_WR_SEND,
 				  .send_flags = IBV_SEND_SIGNALED }, *bad;
 	struct ibv_cq *cq = world_cq(&w, 4);
@@ -404,6 +458,7 @@ static void test_nobody(void)
 	wc = world_expect(cq, 5, IBV_WC_RETRY_EXC_ERR);
 	CHECK_EQ(wc.vendor_err, local ? 312 : 304);
 	expect_logged(logged(), local ? "this process has no UDP transport" : "no acknowledgement");
+	expect_peer(number, "does not exist, or has not left RESET");
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 }
@@ -429,6 +484,7 @@ int main(void)
 	test_full_of_writes();
 	test_full_queue();
 	test_wrong_qkey();
+	test_wrong_numbers();
 	test_nobody();
 	world_close(&w);
 	unlink(log_path);

@@ -240,7 +240,7 @@ static bool stays_full(struct vrb_qp *qp)
 
 int vrb_post_refused(struct vrb_qp *qp, uint64_t wr_id, enum reason why)
 {
-	static uint64_t said[WR_REASONS];	/* log_seldom(): one mistake does not hide another */
+	static uint64_t said[WR_REASONS];	/* log_seldom(): one does not hide another */
 	const char *more = "", *state = "";
 
 	if (why == REASON_WR_STATE) {

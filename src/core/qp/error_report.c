@@ -9,11 +9,15 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "core/base/context.h"
 #include "core/base/state.h"
+#include "core/device/device.h"
 #include "core/mem/key_table.h"
 #include "core/mem/refusal.h"
 #include "core/qp/qp.h"
+#include "host/host.h"
 #include "local/onesided.h"
+#include "local/peer_fault.h"
 #include "run/log.h"
 #include "util/compiler.h"
 
@@ -167,6 +171,36 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 		    (unsigned long long)w->sge[0].addr, w->sge[0].length, w->length, w->num_sge);
 }
 
+/* Why a peer on this host did not answer. */
+static void add_peer(struct text *t, struct vrb_qp *qp)
+{
+	static const char *const words[] = {
+		[LOCAL_FAULT_NO_QP] = "does not exist, or has not left RESET",
+		[LOCAL_FAULT_STATE] = "is in ",
+		[LOCAL_FAULT_OTHER_QP] = "is connected to QP ",
+		[LOCAL_FAULT_ADDRESS] = "has or is connected to another address",
+	};
+	struct local_fault f;
+
+	if (qp->wq.type != IBV_QPT_RC ||
+	    vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) < 0)
+		return;
+	f = local_peer_fault(vrb.host, vrb.local, &qp->wq);
+	if (f.kind == LOCAL_FAULT_NONE)
+		return;
+	if (f.kind == LOCAL_FAULT_NOBODY) {
+		add(t, "; no process that shares %s has QP 0x%x now", host_dir(vrb.host),
+		    qp->wq.dest_qpn);
+		return;
+	}
+	add(t, "; QP 0x%x %s", qp->wq.dest_qpn, words[f.kind]);
+	if (f.kind == LOCAL_FAULT_STATE)
+		add(t, "%s", vrb_qp_state_name(f.value));
+	else if (f.kind == LOCAL_FAULT_OTHER_QP)
+		add(t, "0x%x", f.value);
+	add(t, " (process %d)", (int)f.pid);
+}
+
 static void add_receive(struct text *t, struct vrb_qp *qp, const struct wq_cqe *cqe)
 {
 	const struct recv_wqe *w = qp->recv.wqe;
@@ -202,6 +236,8 @@ void vrb_report_completion(struct vrb_qp *qp, const struct wq_cqe *cqe)
 		add_receive(&t, qp, cqe);
 	else
 		add_request(&t, qp, cqe);
+	if (cqe->status == IBV_WC_RETRY_EXC_ERR)
+		add_peer(&t, qp);
 	log_warn(LOG_CORE, "%s", t.s);
 	vrb_refusal.qpn = 0;
 }
