@@ -618,6 +618,17 @@ def case_html_reason(bench):
     want("NAK" in details, details)
 
 
+def case_folder_with_others(bench):
+    """A file in a folder that cannot be read is named, and the others are shown."""
+    out = record(bench, "plain")
+    empty = os.path.join(out, "a.vrec")
+    subprocess.run([*bench.user_prefix(), "touch", empty], check=True)
+    done = trace(bench, "summary", "--json", out)
+    want_equal(done.err, f"verbena trace: {empty} is no recording\n", "the other file")
+    want_equal(len(json.loads(done.out)["processes"]), 1, "processes")
+    trace(bench, "summary", empty, expect=1)
+
+
 def case_bad_input(bench):
     out = record(bench, "plain")
     broken = os.path.join(os.path.dirname(out), "broken.vrec")

@@ -48,10 +48,14 @@ static int only_recordings(const struct dirent *e)
 	return is_recording(e->d_name);
 }
 
+/*
+ * A file of it that cannot be read is told and left out: the machine may have crashed before the
+ * others had all their bytes, too.
+ */
 static int add_folder(struct trace *t, const char *folder)
 {
 	struct dirent **list;
-	int status = 0, n = scandir(folder, &list, only_recordings, alphasort);
+	int status = 0, added = 0, n = scandir(folder, &list, only_recordings, alphasort);
 
 	if (n < 0)
 		return complain(errno == EACCES ? EXIT_REFUSED : EXIT_FAILED, "%s: %s", folder,
@@ -62,12 +66,12 @@ static int add_folder(struct trace *t, const char *folder)
 		char path[PATH_MAX];
 
 		snprintf(path, sizeof(path), "%s/%s", folder, list[i]->d_name);
-		if (!status)
-			status = add_file(t, path);
+		status = add_file(t, path);
+		added += !status;
 		free(list[i]);
 	}
 	free(list);
-	return status;
+	return added ? 0 : status;
 }
 
 void trace_make_printable(char *s)
