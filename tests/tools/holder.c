@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A process for tests to inspect: a region, a CQ of 63 entries and an RC queue pair that is
- * connected to itself, with 3 receives posted. It prints "ready" with its QP number, does one SEND
- * for each line on stdin, and ends at the end of its input.
+ * connected to itself, with 3 receives posted; $HOLDER_MORE more regions. It prints "ready" with
+ * its QP number, does one SEND for each line on stdin, and ends at the end of its input.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -99,8 +99,12 @@ int main(void)
 		ibv_reg_mr(pd, memory, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	struct ibv_cq *cq = ibv_create_cq(ctx, 63, NULL, NULL, 0);
 	struct ibv_qp *qp = connect_to_itself(pd, cq);
+	const char *more = getenv("HOLDER_MORE");
 	char line[16];
 
+	for (int i = more ? atoi(more) : 0; i; i--)
+		if (!ibv_reg_mr(pd, memory, SIZE, 0))
+			exit(8);
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 0; i < 3; i++)
 		post_receive(qp, mr);

@@ -75,6 +75,14 @@ def case_ps(bench):
         want(str(two.pid) not in text, text)
 
 
+def case_many(bench):
+    """What does not fit into an answer is told."""
+    with Holder(bench, {"HOLDER_MORE": "4100"}) as holder:
+        lines = bench.verbena("ps", str(holder.pid), expect=0).out.splitlines()
+        want_equal(lines[-1], "  ... and 5 more", "regions")
+        want_equal(sum(line.startswith("  ...") for line in lines), 1, "of regions only")
+
+
 def case_transport(bench):
     with Holder(bench, {"VERBENA_TRANSPORT": "udp"}) as holder:
         holder.send()
@@ -279,6 +287,7 @@ def case_stopped(bench):
 def case_bad_input(bench):
     for words, status in (
         (["ps", "x"], 2), (["ps", "-1"], 2), (["ps", "1", "2"], 2), (["ps", "1"], 1),
+        (["ps", "4294967297"], 2), (["ps", "99999999999999999999"], 2), (["ps", ""], 2),
         (["top", "-n", "x"], 2), (["top", "-i", "0"], 2), (["top", "x"], 2),
     ):
         done = bench.verbena(*words, expect=status)

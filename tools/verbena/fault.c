@@ -109,14 +109,6 @@ static int check(int argc, char **argv)
 	return status;
 }
 
-static int parse_pid(const char *word)
-{
-	char *end;
-	long pid = word ? strtol(word, &end, 10) : 0;
-
-	return word && *word && !*end && pid > 0 && pid <= INT32_MAX ? (int)pid : 0;
-}
-
 /* Prints the answer of the process: "ok" and the rules, or a syntax error. */
 static int ask(int pid, const char *request, size_t len)
 {
@@ -143,7 +135,7 @@ static int ask(int pid, const char *request, size_t len)
 
 static int request(int argc, char **argv)
 {
-	int pid = parse_pid(argc > 1 ? argv[1] : NULL), status, n;
+	int pid = argc > 1 ? query_pid(argv[1]) : 0, status, n;
 	struct fault_rules rules = { 0 };
 	char *text;
 

@@ -17,6 +17,15 @@ struct wanted {
 	bool any;
 };
 
+/* An answer has a limited number of objects of a kind, and their total. */
+static void print_rest(struct json_object *p, const char *total, const char *shown)
+{
+	long long rest = (long long)number(p, total) - (long long)list_length(list(p, shown));
+
+	if (rest > 0)
+		printf("  ... and %lld more\n", rest);
+}
+
 static void print_summary(struct json_object *p)
 {
 	printf("%7d  %-16s %4lld %5lld %6lld %6lld  %s\n", (int)number(p, "pid"),
@@ -63,6 +72,7 @@ static void print_qps(struct json_object *p)
 			       (long long)number(q, "recv_depth"));
 		print_drops(q);
 	}
+	print_rest(p, "n_qps", "qps");
 }
 
 static void print_cqs(struct json_object *p)
@@ -82,6 +92,7 @@ static void print_cqs(struct json_object *p)
 		       json_object_get_boolean(json_object_object_get(c, "overrun")) ? " OVERRUN"
 										     : "");
 	}
+	print_rest(p, "n_cqs", "cqs");
 }
 
 static void print_mrs(struct json_object *p)
@@ -100,6 +111,7 @@ static void print_mrs(struct json_object *p)
 		       (long long)number(m, "address"), (long long)number(m, "length"),
 		       access_text((unsigned int)number(m, "access"), rights, sizeof(rights)));
 	}
+	print_rest(p, "n_mrs", "mrs");
 }
 
 static void print_ids(struct json_object *p)
@@ -114,6 +126,7 @@ static void print_ids(struct json_object *p)
 		printf("  ");
 		print_cm_id(json_object_array_get_idx(ids, i));
 	}
+	print_rest(p, "n_cm_ids", "cm_ids");
 }
 
 static bool show(struct json_object *p, void *arg)
@@ -146,22 +159,21 @@ int cmd_ps(int argc, char **argv)
 						 { 0 } };
 	struct wanted w = { 0 };
 	int c, n, silent;
-	const char *nothing = "";
-	char *end = (char *)nothing;
 
 	while ((c = next_option(argc, argv, ":jh", options,
 				"With a PID: each queue pair, completion queue, memory region and "
 				"rdma_cm id of that process.\n"
 				"Shows processes of the user that share this VERBENA_DIR.\n"
-				"  -j, --json   machine-readable, always with all objects\n")) !=
+				"  -j, --json   machine-readable, always with the objects\n"
+				"At most 4096 of a kind are listed, and all are counted.\n")) !=
 	       -1) {
 		if (c == '?')
 			return EXIT_USAGE;
 		w.all = w.all ? w.all : json_object_new_array();
 	}
 	if (optind < argc) {
-		w.pid = (int)strtol(argv[optind], &end, 10);
-		if (*end || w.pid <= 0)
+		w.pid = query_pid(argv[optind]);
+		if (!w.pid)
 			return complain(EXIT_USAGE, "'%s' is not a process id", argv[optind]);
 		if (!no_arguments(argc, argv, optind + 1))
 			return EXIT_USAGE;

@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,6 +27,14 @@ enum {
 };
 
 enum outcome { ANSWERED, GONE, SILENT };
+
+int query_pid(const char *word)
+{
+	char *end;
+	long pid = strtol(word, &end, 10);
+
+	return *word && !*end && pid > 0 && pid <= INT32_MAX ? (int)pid : 0;
+}
 
 /* A long directory name is reached through its descriptor. */
 static struct sockaddr_un address_of(const struct host_run_dir *dir, const char *name)

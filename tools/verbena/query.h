@@ -9,6 +9,9 @@
 
 struct json_object;
 
+/* A PID as a word of the command line; 0: it is none. */
+int query_pid(const char *word);
+
 /* Called for each process that answered.  Returns true if the caller may free `process`. */
 typedef bool (*query_fn)(struct json_object *process, void *arg);
 
