@@ -133,6 +133,13 @@ def case_bad_input(bench):
         want(done.err.endswith(": no devices (verbena doctor says why)\n"), done.describe())
 
 
+def case_no_such_interface(bench):
+    """Of a name in the list that is no interface, but not of a name for one that may come."""
+    done = bench.verbena("devices", env={"VERBENA_DEVICES": "lo,none0,other=none1"}, expect=0)
+    (line,) = done.err.splitlines()
+    want(line.endswith(" VERBENA_DEVICES: none0 is no interface here"), line)
+
+
 def case_plain_without_terminal(bench):
     """Colours on terminals only; script(1) provides one."""
     want("\033" not in bench.verbena("--help", expect=0).out, "escape sequences in a pipe")

@@ -19,6 +19,7 @@
 #include "core/device/numbering.h"
 #include "core/device/sysfs_tree.h"
 #include "run/config.h"
+#include "run/log.h"
 #include "run/netdev.h"
 #include "util/compiler.h"
 #include "util/hash.h"
@@ -310,11 +311,35 @@ static void drop_unused(const struct netdev *nds, unsigned int n)
 	}
 }
 
+/*
+ * Interfaces of VERBENA_DEVICES without a device, once. One that only has a name given may be that
+ * of another machine.
+ */
+static void tell_missing(const struct netdev *nds, unsigned int n)
+{
+	const struct config *cfg = config_get();
+
+	for (unsigned int i = 0; i < cfg->n_devices; i++) {
+		const struct config_device *wanted = &cfg->device[i];
+		unsigned int at = 0;
+
+		while (at < n && strcmp(nds[at].name, wanted->ifname) != 0)
+			at++;
+		if (at == n || !usable(&nds[at]))
+			log_at(LOG_CORE, wanted->name[0] ? LOG_INFO : LOG_WARN,
+			       "VERBENA_DEVICES: %s %s", wanted->ifname,
+			       at == n ? "is no interface here" : "is down or has no address");
+	}
+}
+
 /* Must hold vrb.lock. */
 static int build_list(struct scan *scan, const struct netdev *nds, unsigned int n)
 {
+	static bool told;
 	bool all = true;
 
+	if (log_first(&told))
+		tell_missing(nds, n);
 	drop_unused(nds, n);
 	follow_all(nds, n);
 	scan->list = calloc(n + CONFIG_DEVICES + 1, sizeof(struct vrb_device *));
