@@ -25,15 +25,17 @@ enum { COMPLAINTS = 16, COMPLAINT_LEN = 256, SHOWN_LEN = 65, DEFAULT_RECORD_MIB 
 static struct config config;
 static pthread_once_t config_once = PTHREAD_ONCE_INIT;
 
+/* Decimal or 0x; a leading 0 means nothing. */
 static bool parse_number(const char *s, uint64_t low, uint64_t high, uint64_t *value)
 {
+	int base = s[0] == '0' && s[1] == 'x' ? 16 : 10;
 	unsigned long long v;
 	char *end;
 
 	if (s[0] < '0' || s[0] > '9')
 		return false;
 	errno = 0;
-	v = strtoull(s, &end, 0);
+	v = strtoull(s, &end, base);
 	if (errno || *end || v < low || v > high)
 		return false;
 	*value = v;

@@ -131,6 +131,9 @@ static void values(void **state)
 	assert_string_equal(cfg.dir, "/run/x");
 	parse(&cfg, "VERBENA_SEED", "0x10");
 	assert_true(cfg.seeded && cfg.seed == 16);
+	parse(&cfg, "VERBENA_SEED", "010");
+	assert_int_equal(cfg.seed, 10);
+	assert_int_equal(parse(&cfg, "VERBENA_SEED", "0x"), 1);
 	parse(&cfg, "VERBENA_RAW", "virtual");
 	assert_int_equal(cfg.raw, CONFIG_RAW_VIRTUAL);
 	parse(&cfg, "VERBENA_ECN", "off");
