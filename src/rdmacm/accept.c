@@ -5,6 +5,7 @@
 
 #include "rdmacm/addr.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/diagnose.h"
 #include "rdmacm/id.h"
 #include "rdmacm/param.h"
 #include "rdmacm/path.h"
@@ -114,10 +115,9 @@ static int prepare(struct cma_id *id, const struct rdma_conn_param *param, struc
 	size_t room = id_is_datagram(id) ? CM_SIDR_REP_PRIVATE : CM_REP_PRIVATE;
 	int err;
 
-	if (!id->conn || !id->child)
-		return EINVAL;
-	if (id->conn->cm.state != CM_REQ_RCVD && id->conn->cm.state != CM_SIDR_REQ_RCVD)
-		return EINVAL;
+	if (!id->conn || !id->child ||
+	    (id->conn->cm.state != CM_REQ_RCVD && id->conn->cm.state != CM_SIDR_REQ_RCVD))
+		return diagnose_invalid("rdma_accept: no request waits for an answer at this id");
 	err = param_of_accept(id, param, room, p);
 	if (err)
 		return err;

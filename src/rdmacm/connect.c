@@ -10,6 +10,7 @@
 
 #include "rdmacm/addr.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/diagnose.h"
 #include "rdmacm/id.h"
 #include "rdmacm/param.h"
 #include "rdmacm/qp.h"
@@ -180,7 +181,10 @@ static int connect_id(struct cma_id *id, const struct rdma_conn_param *param)
 	int err;
 
 	if (id->state != ID_ROUTE_RESOLVED)
-		return EINVAL;
+		return diagnose_invalid("rdma_connect: the id %s",
+					id->state < ID_ROUTE_RESOLVED
+						? "has no route: rdma_resolve_route() comes first"
+						: "has connected before, or its device has gone");
 	err = param_of_connect(id, param, room, &p);
 	return err ? err : start(id, &p);
 }

@@ -4,6 +4,8 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "rdmacm/addr.h"
@@ -111,4 +113,16 @@ void diagnose_no_device(const struct cma_id *id, const struct net_addr *src)
 		 "connect: no device can send to %s: the route starts at %s, which is no device's "
 		 "address (ibv_devices, VERBENA_DEVICES)",
 		 text_of(&dst, to), text_of(src, from));
+}
+
+int diagnose_invalid(const char *fmt, ...)
+{
+	char text[160];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	log_info(LOG_VERBS, "%s", text);
+	return EINVAL;
 }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "rdmacm/diagnose.h"
 #include "rdmacm/id.h"
 
 enum { RETRIES = 7 };
@@ -16,11 +17,14 @@ static bool is_checked(const struct cma_id *id)
 }
 
 /* Number of READs and atomics; 0xff: as many as the device supports. */
-static int limit(const struct cma_id *id, uint8_t *asked, uint8_t device)
+static int limit(const struct cma_id *id, const char *name, uint8_t *asked, uint8_t device)
 {
 	if (*asked == RDMA_MAX_RESP_RES)
 		*asked = device;
-	return *asked > device && is_checked(id) ? EINVAL : 0;
+	if (*asked <= device || !is_checked(id))
+		return 0;
+	return diagnose_invalid("rdma_conn_param: %s is %u, but the device's limit is %u", name,
+				*asked, device);
 }
 
 /* The id's own QP overrides what the program gives. */
@@ -41,7 +45,8 @@ static int take_data(const struct cma_id *id, const struct rdma_conn_param *in, 
 
 	memset(out->data, 0, sizeof(out->data));
 	if (before + len > room)
-		return EINVAL;
+		return diagnose_invalid("rdma_conn_param: private_data_len is %zu, but must be at "
+					"most %zu", len, room - min(room, before));
 	if (before)
 		memcpy(out->data, id->ep.connect, before);
 	if (len)
@@ -60,9 +65,11 @@ static int complete(const struct cma_id *id, const struct rdma_conn_param *in, s
 	take_qp(id, &out->conn);
 	err = take_data(id, in, room, out);
 	if (!err && !id_is_datagram(id))
-		err = limit(id, &out->conn.responder_resources, dev->max_rd_atomic);
+		err = limit(id, "responder_resources", &out->conn.responder_resources,
+			    dev->max_rd_atomic);
 	if (!err && !id_is_datagram(id))
-		err = limit(id, &out->conn.initiator_depth, dev->max_init_rd_atomic);
+		err = limit(id, "initiator_depth", &out->conn.initiator_depth,
+			    dev->max_init_rd_atomic);
 	return err;
 }
 
@@ -77,7 +84,7 @@ int param_of_connect(const struct cma_id *id, const struct rdma_conn_param *in, 
 		     struct param *out)
 {
 	if (!in && !id->pub.qp && is_checked(id))
-		return EINVAL;
+		return diagnose_invalid("rdma_connect: neither parameters nor a QP of the id");
 	out->conn = in ? *in : defaults;
 	return complete(id, in, room, out);
 }
@@ -101,7 +108,7 @@ int param_of_accept(const struct cma_id *id, const struct rdma_conn_param *in, s
 		    struct param *out)
 {
 	if (!in && !id->pub.qp)
-		return EINVAL;
+		return diagnose_invalid("rdma_accept: neither parameters nor a QP of the id");
 	out->conn = in ? *in : defaults;
 	if (id->conn && id->path.place.dev)
 		limit_to_request(id, &out->conn);

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "rdmacm/cma.h"
+#include "rdmacm/diagnose.h"
 #include "rdmacm/id.h"
 
 /* ---- Completion queues ---- */
@@ -252,7 +253,9 @@ int qp_create(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	int err;
 
 	if (!id->pub.verbs || id->pub.qp)
-		return EINVAL;
+		return diagnose_invalid("rdma_create_qp: the id has %s",
+					id->pub.qp ? "a QP already"
+						   : "no device: rdma_resolve_addr() comes first");
 	err = complete_attr(id, attr);
 	if (!err) {
 		id->pub.qp = ibv_create_qp_ex(id->pub.verbs, attr);

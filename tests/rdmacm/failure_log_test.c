@@ -160,11 +160,62 @@ static void forked_server(struct rdma_event_channel *ch)
 	CHECK_EQ(status, 0);
 }
 
+/* Calls that are refused; each logs one line. */
+static void no_route(struct rdma_event_channel *ch)
+{
+	struct rdma_conn_param param = { .qp_num = 0x100 };
+
+	CHECK_FAILS(rdma_connect(world_id(ch, RDMA_PS_TCP), &param), EINVAL);
+}
+
+static void no_qp(struct rdma_event_channel *ch)
+{
+	CHECK_FAILS(rdma_connect(routed(ch, RDMA_PS_TCP, LOOPBACK), NULL), EINVAL);
+}
+
+static void long_data(struct rdma_event_channel *ch)
+{
+	static const char data[57];
+	struct rdma_conn_param param = { .qp_num = 0x100, .private_data = data,
+					 .private_data_len = sizeof(data) };
+
+	CHECK_FAILS(rdma_connect(routed(ch, RDMA_PS_TCP, LOOPBACK), &param), EINVAL);
+}
+
+static void many_reads(struct rdma_event_channel *ch)
+{
+	struct rdma_conn_param param = { .qp_num = 0x100, .responder_resources = 200 };
+
+	CHECK_FAILS(rdma_connect(routed(ch, RDMA_PS_TCP, LOOPBACK), &param), EINVAL);
+}
+
+static void no_request(struct rdma_event_channel *ch)
+{
+	struct rdma_conn_param param = { .qp_num = 0x100 };
+
+	CHECK_FAILS(rdma_accept(world_id(ch, RDMA_PS_TCP), &param), EINVAL);
+}
+
+static void too_early(struct rdma_event_channel *ch)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+
+	CHECK_FAILS(rdma_create_qp(world_id(ch, RDMA_PS_TCP), NULL, &attr), EINVAL);
+}
+
 static const struct {
 	const char *what, *devices;
 	void (*run)(struct rdma_event_channel *ch);
 	const char *line;
+	const char *log;	/* NULL: the default */
 } cases[] = {
+	{ "no route", NULL, no_route, "has no route: rdma_resolve_route() comes first", "info" },
+	{ "no QP", NULL, no_qp, "rdma_connect: neither parameters nor a QP", "info" },
+	{ "long data", NULL, long_data, "private_data_len is 57, but must be at most 56", "info" },
+	{ "many READs", NULL, many_reads, "responder_resources is 200, but the device's limit is ",
+	  "info" },
+	{ "no request", NULL, no_request, "rdma_accept: no request waits", "info" },
+	{ "too early", NULL, too_early, "no device: rdma_resolve_addr() comes first", "info" },
 	{ "no listener", NULL, no_listener,
 	  "no listener at 127.0.0.1 on port 4711 of rdma_cm's port space TCP" },
 	{ "no service", NULL, no_service,
@@ -196,6 +247,8 @@ static void run_case(size_t i)
 		struct rdma_event_channel *ch;
 
 		setenv("VERBENA_LOG_FILE", log_file, 1);
+		if (cases[i].log)
+			setenv("VERBENA_LOG", cases[i].log, 1);
 		if (cases[i].devices)
 			setenv("VERBENA_DEVICES", cases[i].devices, 1);
 		CHECK((ch = rdma_create_event_channel()));
