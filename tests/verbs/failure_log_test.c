@@ -349,7 +349,8 @@ static void test_full_of_writes(void)
 	tear_down();
 }
 
-static void test_wrong_qkey(void)
+/* Datagrams with a wrong Q_Key, and for a receive without room for the GRH. */
+static void test_lost_datagrams(void)
 {
 	struct ibv_sge sge;
 	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND, .sg_list = &sge, .num_sge = 1,
@@ -377,6 +378,15 @@ static void test_wrong_qkey(void)
 	world_post(a, &wr);
 	world_expect(cq_a, 1, IBV_WC_SUCCESS);
 	world_expect(cq_b, 2, IBV_WC_SUCCESS);
+	world_recv(a, 3, world_sge(&dst, 0, 47));
+	wr.wr.ud.remote_qpn = a->qp_num;
+	world_post(a, &wr);
+	world_expect(cq_a, 1, IBV_WC_SUCCESS);
+	sge.length = 7;
+	wr.send_flags = 0;
+	world_post(a, &wr);
+	world_expect(cq_a, 3, IBV_WC_SUCCESS);
+	expect_logged(logged(), "longer than the receive buffer less the 40 bytes of the GRH;");
 	snprintf(line, sizeof(line), "QP 0x%x (UD): reason 408: a datagram was dropped: its Q_Key "
 		 "is not that of the queue pair, 0x%x;", b->qp_num, WORLD_QKEY);
 	expect_logged(logged(), line);
@@ -483,7 +493,7 @@ int main(void)
 	test_refused_in_state();
 	test_full_of_writes();
 	test_full_queue();
-	test_wrong_qkey();
+	test_lost_datagrams();
 	test_wrong_numbers();
 	test_nobody();
 	world_close(&w);

@@ -120,9 +120,9 @@ static void add_refusal(struct text *t, const struct refusal *r)
 		add(t, ": the %s names nothing", kind);
 		return;
 	}
-	add(t, ": the %s names a %s [0x%llx, 0x%llx)", kind, e->kind == MR_WINDOW ? "window" :
-	    "region",
-	    (unsigned long long)e->va, (unsigned long long)(e->va + e->length));
+	add(t, ": the %s names a %s [0x%llx, 0x%llx)", kind,
+	    e->kind == MR_WINDOW ? "window" : "region", (unsigned long long)e->va,
+	    (unsigned long long)(e->va + e->length));
 	if (r->why == REASON_LKEY_ACCESS || r->why == REASON_RKEY_ACCESS)
 		add(t, " without %s", access_names[r->access]);
 	else if (r->why == REASON_LKEY_PD || r->why == REASON_RKEY_PD)
@@ -139,9 +139,8 @@ static bool query_peer(struct vrb_qp *qp, const struct send_wqe *w, int access,
 		return false;
 	*r = (struct refusal){ .key = w->rkey, .va = w->remote_addr, .len = w->length,
 			       .access = (enum mem_access)access, .remote = true };
-	r->why =
-		onesided_reason(qp->peer.process, &qp->wq, r->key, r->va, r->len, r->access,
-				&r->entry);
+	r->why = onesided_reason(qp->peer.process, &qp->wq, r->key, r->va, r->len, r->access,
+				 &r->entry);
 	r->named = r->entry.kind != MR_FREE;
 	return r->why != REASON_NONE;
 }
@@ -154,7 +153,7 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 
 	add(t, "%s wr_id 0x%llx: %s, vendor_err %u: %s", op && op->name ? op->name : "request",
 	    (unsigned long long)w->wr_id, status_names[cqe->status], cqe->reason,
-	    	reason_str(cqe->reason));
+	    reason_str(cqe->reason));
 	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
 		add_refusal(t, &vrb_refusal);
 	else if (cqe->reason == REASON_NAK_REMOTE_ACCESS && op &&
@@ -167,8 +166,8 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 		    (unsigned long long)w->remote_addr, w->length);
 	else if (!(w->flags & WQE_DATA_INLINE) && w->num_sge)
 		add(t, "; first lkey 0x%x, address 0x%llx, length %u of %u in %u SGEs",
-		    w->sge[0].lkey,
-		    (unsigned long long)w->sge[0].addr, w->sge[0].length, w->length, w->num_sge);
+		    w->sge[0].lkey, (unsigned long long)w->sge[0].addr, w->sge[0].length,
+		    w->length, w->num_sge);
 }
 
 /* Why a peer on this host did not answer. */
@@ -243,12 +242,12 @@ void vrb_report_completion(struct vrb_qp *qp, const struct wq_cqe *cqe)
 }
 
 /*
- * UD: informational only, because many programs drop datagrams in normal operation; but a Q_Key
- * differs by mistake.
+ * UD without a receive: informational only, because many programs drop datagrams in normal
+ * operation. Other reasons are mistakes, for which a real device has no completion, either.
  */
 void vrb_report_drop(struct vrb_qp *qp, enum reason why)
 {
-	bool usual = qp->wq.type == IBV_QPT_UD && why != REASON_DROP_QKEY;
+	bool usual = qp->wq.type == IBV_QPT_UD && why == REASON_DROP_NO_RECEIVE;
 	enum log_level level = usual ? LOG_INFO : LOG_WARN;
 	struct text t = { .n = 0 };
 
@@ -259,6 +258,8 @@ void vrb_report_drop(struct vrb_qp *qp, enum reason why)
 	add(&t, ": reason %u: %s", why, reason_str(why));
 	if (why == REASON_DROP_QKEY)
 		add(&t, ", 0x%x", qp->wq.qkey);
+	else if (why == REASON_RECV_TOO_SMALL && qp->wq.use_grh_area)
+		add(&t, " less the 40 bytes of the GRH");
 	add(&t, "; further drops are only counted");
 	log_at(LOG_CORE, level, "%s", t.s);
 }
