@@ -349,6 +349,33 @@ static void test_full_of_writes(void)
 	tear_down();
 }
 
+/* No completion tells of it, only an event. */
+static void test_overrun(void)
+{
+	struct ibv_async_event ev;
+	char line[80];
+
+	set_up(WORLD_ACCESS);
+	world_destroy_pair(a, b, cq_a, cq_b);
+	cq_a = world_cq(&w, 1);
+	cq_b = world_cq(&w, 64);
+	a = world_qp(&w, IBV_QPT_RC, cq_a, NULL);
+	b = world_qp(&w, IBV_QPT_RC, cq_b, NULL);
+	world_connect(&w, a, b);
+	for (int i = 0; i < 16; i++)
+		world_recv(b, 1, world_sge(&dst, 0, 8));
+	for (int i = 0; i < 16; i++)
+		world_send(a, 1, world_sge(&src, 0, 8));
+	CHECK_EQ(ibv_get_async_event(w.ctx, &ev), 0);
+	CHECK_EQ(ev.event_type, IBV_EVENT_CQ_ERR);
+	ibv_ack_async_event(&ev);
+	snprintf(line, sizeof(line), "CQ %u: reason 400: the completion queue overran",
+		 cq_a->handle);
+	expect_logged(logged(), line);
+	CHECK_EQ(lines_with(logged(), line), 1);
+	tear_down();
+}
+
 /* Datagrams with a wrong Q_Key, and for a receive without room for the GRH. */
 static void test_lost_datagrams(void)
 {
@@ -493,6 +520,7 @@ int main(void)
 	test_refused_in_state();
 	test_full_of_writes();
 	test_full_queue();
+	test_overrun();
 	test_lost_datagrams();
 	test_wrong_numbers();
 	test_nobody();

@@ -448,6 +448,9 @@ void vrb_cq_raise_left(struct vrb_cq *cq)
 /* Must hold cq->lock. */
 static void fail(struct vrb_cq *cq, uint64_t now)
 {
+	/* Programs that do not read events see nothing else. */
+	log_warn(LOG_CORE, "CQ %u: reason %u: %s, %u; it and its queue pairs are in error",
+		 cq->ibv.handle, REASON_CQ_OVERRUN, reason_str(REASON_CQ_OVERRUN), cq->mask + 1);
 	store_relaxed(&cq->overrun, true);	/* relaxed: a flag that publishes no data */
 	vrb_event_cq(&cq->ibv, &cq->async_acks, IBV_EVENT_CQ_ERR);
 	vrb_timer_set(&cq->timer, now);
