@@ -147,12 +147,21 @@ static struct ibv_comp_channel *create_channel(struct context *ctx)
 }
 
 static int create_cq(struct context *ctx, int cqe, struct ibv_comp_channel *channel,
-		     struct ibv_cq **cq, struct ibv_wc **wcs, uint32_t *entries)
+		     struct ibv_cq **cq)
 {
 	*cq = ibv_create_cq(ctx->pub.context, cqe, ctx, channel, ctx->opt.comp_vector);
-	if (!*cq)
-		return fail(errno, "ibv_create_cq of %d entries", cqe);
-	*entries = (uint32_t)(*cq)->cqe;
+	return *cq ? 0 : fail(errno, "ibv_create_cq of %d entries", cqe);
+}
+
+/*
+ * A queue may be granted more requests than were asked for, and its completions must not overflow.
+ * Where the device cannot resize the CQ, the program is told of as many as that holds.
+ */
+static int fit_cq(struct ibv_cq *cq, uint32_t *max_wr, struct ibv_wc **wcs, uint32_t *entries)
+{
+	if (*max_wr > (uint32_t)cq->cqe && ibv_resize_cq(cq, (int)*max_wr))
+		*max_wr = (uint32_t)cq->cqe;
+	*entries = (uint32_t)cq->cqe;
 	*wcs = calloc(*entries, sizeof(**wcs));
 	return *wcs ? 0 : fail(ENOMEM, "%u work completions", *entries);
 }
@@ -168,10 +177,8 @@ static int create_cqs(struct context *ctx)
 	pub->recv_comp_channel = create_channel(ctx);
 	if (!pub->recv_comp_channel)
 		return -1;
-	if (create_cq(ctx, ctx->opt.send_cqe, pub->send_comp_channel, &pub->send_cq, &pub->send_wcs,
-		      &pub->send_cqe) ||
-	    create_cq(ctx, ctx->opt.recv_cqe, pub->recv_comp_channel, &pub->recv_cq, &pub->recv_wcs,
-		      &pub->recv_cqe))
+	if (create_cq(ctx, ctx->opt.send_cqe, pub->send_comp_channel, &pub->send_cq) ||
+	    create_cq(ctx, ctx->opt.recv_cqe, pub->recv_comp_channel, &pub->recv_cq))
 		return -1;
 	if (ctx->opt.req_notify_send)
 		err = ibv_req_notify_cq(pub->send_cq, ctx->opt.solicited_only_send);
@@ -210,7 +217,11 @@ static int create_qp(struct context *ctx)
 	ctx->pub.max_send_sge = attr.cap.max_send_sge;
 	ctx->pub.max_recv_sge = attr.cap.max_recv_sge;
 	ctx->pub.max_inline_data = attr.cap.max_inline_data;
-	return 0;
+	if (fit_cq(ctx->pub.send_cq, &ctx->pub.max_send_wr, &ctx->pub.send_wcs,
+		   &ctx->pub.send_cqe))
+		return -1;
+	return fit_cq(ctx->pub.recv_cq, &ctx->pub.max_recv_wr, &ctx->pub.recv_wcs,
+		      &ctx->pub.recv_cqe);
 }
 
 static int create_all(struct context *ctx)

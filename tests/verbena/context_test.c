@@ -118,6 +118,10 @@ static void test_room(enum ibv_qp_type type)
 	struct verbena_context_options opt = options_of(type);
 	struct verbena_context *ctx;
 
+	ctx = context_of(&opt);
+	/* Queues are granted more than the one request of the defaults. */
+	CHECK(ctx->send_cqe >= ctx->max_send_wr && ctx->recv_cqe >= ctx->max_recv_wr);
+	OK(verbena_destroy_context(ctx) == 0);
 	opt.max_send_wr = 100;
 	opt.max_recv_wr = 200;
 	ctx = context_of(&opt);
