@@ -421,6 +421,32 @@ static void test_lost_datagrams(void)
 	tear_down();
 }
 
+/* UC drops what it refuses, so the line is all that tells of a wrong key. */
+static void test_lost_write(void)
+{
+	struct ibv_sge sge;
+	char line[128];
+
+	set_up(WORLD_ACCESS);
+	world_destroy_pair(a, b, cq_a, cq_b);
+	cq_a = world_cq(&w, 64);
+	cq_b = world_cq(&w, 64);
+	a = world_qp(&w, IBV_QPT_UC, cq_a, NULL);
+	b = world_qp(&w, IBV_QPT_UC, cq_b, NULL);
+	world_connect(&w, a, b);
+	sge = world_sge(&src, 0, 8);
+	post(1, IBV_WR_RDMA_WRITE, &sge, dst.mr->rkey ^ 1, (uintptr_t)dst.data);
+	world_expect(cq_a, 1, IBV_WC_SUCCESS);
+	world_recv(b, 2, world_sge(&dst, 0, 8));
+	world_send(a, 1, sge);
+	world_expect(cq_b, 2, IBV_WC_SUCCESS);
+	snprintf(line, sizeof(line),
+		 "; rkey 0x%x, address 0x%llx, length 8: the rkey names nothing;",
+		 dst.mr->rkey ^ 1, (unsigned long long)(uintptr_t)dst.data);
+	expect_logged(logged(), line);
+	tear_down();
+}
+
 static bool is_local(void)
 {
 	return !strcmp(getenv("VERBENA_TRANSPORT"), "local");
@@ -521,6 +547,7 @@ int main(void)
 	test_full_of_writes();
 	test_full_queue();
 	test_overrun();
+	test_lost_write();
 	test_lost_datagrams();
 	test_wrong_numbers();
 	test_nobody();

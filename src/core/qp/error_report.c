@@ -185,13 +185,11 @@ static void add_peer(struct text *t, struct vrb_qp *qp)
 	    vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) < 0)
 		return;
 	f = local_peer_fault(vrb.host, vrb.local, &qp->wq);
-	if (f.kind == LOCAL_FAULT_NONE)
-		return;
-	if (f.kind == LOCAL_FAULT_NOBODY) {
+	if (f.kind == LOCAL_FAULT_NOBODY)
 		add(t, "; no process that shares %s has QP 0x%x now", host_dir(vrb.host),
 		    qp->wq.dest_qpn);
+	if (f.kind == LOCAL_FAULT_NONE || f.kind == LOCAL_FAULT_NOBODY)
 		return;
-	}
 	add(t, "; QP 0x%x %s", qp->wq.dest_qpn, words[f.kind]);
 	if (f.kind == LOCAL_FAULT_STATE)
 		add(t, "%s", vrb_qp_state_name(f.value));
@@ -207,7 +205,7 @@ static void add_receive(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 	add(t, "receive wr_id 0x%llx: %s, vendor_err %u: %s",
 	    (unsigned long long)(w ? w->wr_id : cqe->wr_id), status_names[cqe->status], cqe->reason,
 	    reason_str(cqe->reason));
-	if (vrb_refusal.qpn == qp->wq.qpn)
+	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
 		add_refusal(t, &vrb_refusal);
 	else if (w)
 		add(t, "; buffer of %u bytes in %u SGEs", w->length, w->num_sge);
@@ -260,6 +258,8 @@ void vrb_report_drop(struct vrb_qp *qp, enum reason why)
 		add(&t, ", 0x%x", qp->wq.qkey);
 	else if (why == REASON_RECV_TOO_SMALL && qp->wq.use_grh_area)
 		add(&t, " less the 40 bytes of the GRH");
+	else if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == why)
+		add_refusal(&t, &vrb_refusal);
 	add(&t, "; further drops are only counted");
 	log_at(LOG_CORE, level, "%s", t.s);
 }
