@@ -7,6 +7,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -38,7 +39,9 @@ static pid_t make_remote_host(void)
 	CHECK_EQ(pipe(ready), 0);
 	pid = fork();
 	if (!pid) {
-		if (unshare(CLONE_NEWNET) || write(ready[1], "x", 1) != 1)
+		/* A test that fails waits for all that have its output. */
+		if (prctl(PR_SET_PDEATHSIG, SIGKILL) || unshare(CLONE_NEWNET) ||
+		    write(ready[1], "x", 1) != 1)
 			_exit(1);
 		pause();
 	}
