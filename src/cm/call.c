@@ -243,7 +243,7 @@ static void report_late(struct cm *cm, struct cm_conn *c)
 {
 	bool asked = c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT;
 
-	if (asked && c->retries_left == c->max_retries && cm->ops->late)
+	if (asked && cm->ops->late)
 		cm->ops->late(cm->arg, c);
 }
 
