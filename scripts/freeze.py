@@ -5,9 +5,9 @@
     freeze.py PROGRAM [arguments]            for `meson test --wrapper`
 
 Nothing may be lost or time out for the processes that go on together. FREEZE_SECONDS: how long they
-are stopped (default 12, which is longer than what any of our timers allows a silent peer on one
-host); FREEZE_AT: after how many seconds (default: random, which is printed). FREEZE_ONE=1: only one
-of them is stopped, at random, of those that have no children.
+are stopped (default 12: several of our limits are ten seconds); FREEZE_AT: after how many seconds
+(default: random, which is printed). FREEZE_ONE=1: only one of them is stopped, at random, of those
+that have no children.
 """
 import os
 import random

@@ -130,12 +130,12 @@ static int own(struct qpns *q, uint32_t block, const struct table_owner *mine)
 	return err;
 }
 
-static int take_from_table(struct qpns *q, unsigned int shard, uint32_t start,
+static int take_from_table(struct qpns *q, unsigned int shard, uint32_t start, uint64_t timeout,
 			   uint32_t *block)
 {
 	struct table_owner mine = { .slot_plus_1 = (uint16_t)(q->slot + 1),
 				    .shard = (uint16_t)shard };
-	int err = table_lock(q->table);
+	int err = table_lock_within(q->table, timeout);
 
 	if (err)
 		return err;
@@ -207,14 +207,16 @@ static int grow(struct qpns *q, struct qpn_queue *queue)
 	return 0;
 }
 
+/* Waits less for the table if there are numbers, though they should rest. */
 static int take_block(struct qpns *q, unsigned int shard)
 {
 	struct qpn_queue *queue = &q->queue[shard];
+	uint64_t timeout = queue->n_free ? TABLE_CLEANUP_TIMEOUT : TABLE_LOCK_TIMEOUT;
 	uint32_t number, start = start_of(q, shard), i;
 	int err = grow(q, queue);
 
 	if (!err)
-		err = q->table ? take_from_table(q, shard, start, &number)
+		err = q->table ? take_from_table(q, shard, start, timeout, &number)
 			       : take_private(q, start, &number);
 	if (err)
 		return err;
@@ -268,7 +270,8 @@ static bool list_alone(struct qpns *q, uint32_t qpn)
 int qpns_alloc_alone(struct qpns *q, uint32_t *qpn)
 {
 	uint32_t number;
-	int err = take_from_table(q, 0, (uint32_t)(config_random() % HOST_BLOCKS), &number);
+	int err = take_from_table(q, 0, (uint32_t)(config_random() % HOST_BLOCKS),
+				  TABLE_LOCK_TIMEOUT, &number);
 
 	if (err)
 		return err;

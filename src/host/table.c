@@ -168,16 +168,17 @@ uint64_t table_patience(const struct table *t)
 
 static void warn_of_holder(const struct table *t)
 {
-	log_limited(LOG_HOST, LOG_WARN,
-		    "waiting for process %d, which has locked this user's run directory and makes "
-		    "no progress: it is stopped, or gets no CPU",
-		    (int)holder_of(t));
+	log_warn(LOG_HOST,
+		 "waiting for process %d, which has locked this user's run directory and makes no "
+		 "progress: it is stopped, or gets no CPU",
+		 (int)holder_of(t));
 }
 
 static int wait_for_lock(struct table *t, off_t at, uint64_t timeout)
 {
 	struct table_wait wait = { .timeout = timeout };
 	struct timespec pause = { .tv_nsec = 20000 };
+	bool warned = false;
 
 	for (;;) {
 		int err = set_lock(t, F_WRLCK, at);
@@ -188,8 +189,10 @@ static int wait_for_lock(struct table *t, off_t at, uint64_t timeout)
 		wait.timeout = min(timeout, table_patience(t));
 		if (table_wait_over(&wait, table_turn(t), now))
 			return EBUSY;
-		if (now - wait.moved > WARN_AFTER)
+		if (!warned && now - wait.moved > WARN_AFTER) {
 			warn_of_holder(t);
+			warned = true;
+		}
 		nanosleep(&pause, NULL);
 		pause.tv_nsec = min(2 * pause.tv_nsec, 2000000L);
 	}

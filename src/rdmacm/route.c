@@ -21,7 +21,6 @@
 enum {
 	BUFFER = 8192,
 	DEFAULT_HOP_LIMIT = 64,
-	DISCARD_PORT = 9,
 };
 
 /* ---- Request and reply ---- */
@@ -327,7 +326,7 @@ void route_probe_neighbour(const struct sockaddr *dst, uint32_t ifindex)
 	 * It need not arrive. Not to RoCE's port: Linux's soft RoCE (rxe_rcv() in rxe_recv.c) drops
 	 * a reference that it has not set if a datagram is shorter than a BTH, and panics.
 	 */
-	addr_set_port((struct sockaddr *)&to, DISCARD_PORT);
+	addr_set_port((struct sockaddr *)&to, DISCARD_UDP_PORT);
 	if (sendto(fd, "", 0, 0, (struct sockaddr *)&to, (socklen_t)addr_len(dst)) < 0)
 		errno = 0;
 	close(fd);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 #define ROCE_UDP_PORT 4791	/* IBTA Annex A17: RoCEv2 destination port */
+/* RFC 863. For empty datagrams that only make the kernel resolve a neighbour. */
+#define DISCARD_UDP_PORT 9
 
 struct net_addr {
 	uint8_t raw[16];

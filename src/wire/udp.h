@@ -57,9 +57,9 @@ void udp_position(const struct wire *w, int32_t index[2]);
 void udp_moved(struct wire *w, unsigned int family, int32_t index);
 
 /*
- * Installs a steering program for the port, for all members. Blocks beyond STEER_BLOCKS are steered
- * by the kernel's hash. Returns 0 or an errno value. Not thread-safe: one call at a time in a
- * process.
+ * Installs a steering program for the port, for all members. Ranges of blocks beyond STEER_BLOCKS
+ * are steered by the kernel's hash. Returns 0 or an errno value. Not thread-safe: one call at a
+ * time in a process.
  */
 int udp_steer(struct wire *w, struct net_steer_list blocks, struct net_steer_list slots);
 

@@ -17,7 +17,6 @@
 #include "core/device/port.h"
 
 enum {
-	DISCARD_PORT = 9,
 	TRIES = 20, /* one second in total */
 	TRY_MSEC = 50,
 	ANSWER_MSEC = 200,
@@ -152,9 +151,9 @@ static bool lookup(uint32_t ifindex, const struct net_addr *hop, uint8_t mac[6])
 static void provoke(uint32_t ifindex, const struct net_addr *hop)
 {
 	struct sockaddr_in6 to6 = { .sin6_family = AF_INET6,
-				    .sin6_port = htons(DISCARD_PORT),
+				    .sin6_port = htons(DISCARD_UDP_PORT),
 				    .sin6_scope_id = ifindex };
-	struct sockaddr_in to4 = { .sin_family = AF_INET, .sin_port = htons(DISCARD_PORT) };
+	struct sockaddr_in to4 = { .sin_family = AF_INET, .sin_port = htons(DISCARD_UDP_PORT) };
 	bool v4 = net_is_ipv4(hop);
 	int fd = socket(v4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
