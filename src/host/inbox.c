@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "host/state.h"
@@ -18,6 +17,7 @@
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
+#include "util/sleep.h"
 #include "util/tuning.h"
 
 #ifndef SO_NETNS_COOKIE
@@ -198,18 +198,13 @@ static int send_once(struct host *h, int slot, struct outgoing *l)
 /* Waits briefly if the inbox is full, but only once until it has had room again. */
 static int send_with_retries(struct host *h, int slot, struct outgoing *l, unsigned int tries)
 {
-	const struct timespec pause = { .tv_nsec = LIMIT_INBOX_FULL_NS };
 	int err = send_once(h, slot, l);
 
-	if (err == EAGAIN && !mark_deaf(h, slot, true)) {
-		int cancel = cancel_off();
-
+	if (err == EAGAIN && !mark_deaf(h, slot, true))
 		for (; tries && err == EAGAIN; tries--) {
-			nanosleep(&pause, NULL);
+			sleep_whole(LIMIT_INBOX_FULL_NS);
 			err = send_once(h, slot, l);
 		}
-		cancel_on(cancel);
-	}
 	if (!err)
 		mark_deaf(h, slot, false);
 	return err;

@@ -27,6 +27,7 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/restart.h"
 
 static pthread_mutex_t ringing = PTHREAD_MUTEX_INITIALIZER;
 
@@ -244,16 +245,22 @@ static bool blocks(int fd)
 
 /*
  * Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work: until an
- * event is there, or once if the channel does not block.
+ * event is there, or once if the channel does not block.  Returns EAGAIN; or EINTR if a signal came
+ * that would end a read(2).
  */
-static void progress(int event_fd)
+static int progress(int event_fd)
 {
 	struct pollfd fd = { .fd = event_fd, .events = POLLIN };
 	bool wait = blocks(event_fd);
+	int ready;
 
-	do
+	do {
 		qp1.poll(cma_mad());
-	while (wait && poll(&fd, 1, 0) == 0);
+		ready = poll(&fd, 1, 0);	/* a signal may end this, too */
+		if (ready < 0 && wait && restart_is_refused())
+			return EINTR;
+	} while (wait && ready <= 0);
+	return EAGAIN;
 }
 
 bool channel_idle(const struct channel *ch)
@@ -283,7 +290,7 @@ static int read_open(struct channel *ch, int fd)
 	uint64_t count;
 
 	if (mad && qp1.polls(mad))
-		progress(fd);
+		err = progress(fd);
 	else if (mad && !load_relaxed(&ch->queued) && blocks(fd))
 		err = qp1.await(mad, fd, &count);
 	if (err == EAGAIN)

@@ -4,11 +4,11 @@
 
 #include <linux/membarrier.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/sleep.h"
 
 #define SETTLE_NS 10000000
 
@@ -39,8 +39,6 @@ bool heavy_fence(void)
 
 void heavy_fence_settle(void)
 {
-	const struct timespec settle = { .tv_nsec = SETTLE_NS };
-
 	full_fence();
-	SYS_CALL(SYS_nanosleep, &settle, NULL);
+	sleep_whole(SETTLE_NS);
 }

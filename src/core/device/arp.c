@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "core/device/port.h"
+#include "util/sleep.h"
 
 enum {
 	TRIES = 20, /* one second in total */
@@ -204,7 +205,7 @@ int vrb_arp_resolve(struct vrb_port *port, const struct net_addr *dst, uint8_t m
 			return 0;
 		if (i == 0)
 			provoke(load_relaxed(&port->ifindex), &hop);
-		poll(NULL, 0, TRY_MSEC);
+		sleep_whole(TRY_MSEC * VRB_MSEC);
 	}
 	return EHOSTUNREACH;
 }

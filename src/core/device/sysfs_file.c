@@ -4,7 +4,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <poll.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -20,6 +19,7 @@
 #include "host/dir.h"
 #include "run/log.h"
 #include "util/file_room.h"
+#include "util/sleep.h"
 
 enum { LOCK_TRIES = 50 };
 
@@ -155,7 +155,7 @@ int vrb_sysfs_lock(void)
 	for (unsigned int i = 0; fd >= 0 && i < LOCK_TRIES; i++) {
 		if (flock(fd, LOCK_EX | LOCK_NB) == 0)
 			return fd;
-		poll(NULL, 0, 1);
+		sleep_whole(VRB_MSEC);
 	}
 	if (fd >= 0)
 		close(fd);
