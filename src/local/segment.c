@@ -376,6 +376,24 @@ static int map_parts(int fd, const struct segment *own, int own_slot, uint64_t i
 	return map->tables != NULL && map->lane != NULL ? 0 : ENOMEM;
 }
 
+/* Nothing fails, but messages are slower; with VERBENA_TRANSPORT=local they have no way at all. */
+static void tell_why(struct host *host, int slot, int err)
+{
+	struct host_peer peer = { 0 };
+
+	host_peer(host, slot, &peer);
+	if (err == EPROTO)
+		log_once(LOG_LOCAL, LOG_INFO,
+			 "no shared memory with process %d: its segment is of another version of "
+			 "Verbena, or damaged",
+			 (int)peer.pid);
+	else if (err == EXDEV)
+		log_once(LOG_LOCAL, LOG_INFO,
+			 "no shared memory with process %d: it is in another network or PID "
+			 "namespace",
+			 (int)peer.pid);
+}
+
 int peer_map_open(struct host *host, const struct segment *own, int own_slot, int slot,
 		  uint64_t incarnation, struct peer_map *map)
 {
@@ -392,6 +410,8 @@ int peer_map_open(struct host *host, const struct segment *own, int own_slot, in
 		err = map_parts(fd, own, own_slot, incarnation, map);
 		close(fd);
 	}
+	if (err != 0)
+		tell_why(host, slot, err);
 	cancel_on(cancel);
 	if (err != 0) {
 		peer_map_close(map);
