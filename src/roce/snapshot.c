@@ -77,10 +77,14 @@ static bool makes_sense(const struct roce_qp *qp, const struct roce_snapshot *s,
 	return s->state >= IBV_QPS_RTR && s->state <= IBV_QPS_ERR && s->state != IBV_QPS_SQE;
 }
 
-/* Clears the resource's pending answers; an invalid resource becomes free. */
+/*
+ * Clears the resource's pending answers; an invalid resource becomes free. One that is answered
+ * neither waits for a FLUSH nor has failed: `held` would stop all later answers.
+ */
 static void settle(struct roce_rd_atomic *rd)
 {
-	rd->pending = rd->fresh = false;
+	rd->pending = rd->fresh = rd->held = false;
+	rd->why = REASON_NONE;
 	if (rd->kind > ROCE_RD_EMPTY || rd->first_psn >= PSN_LIMIT || rd->last_psn >= PSN_LIMIT)
 		rd->kind = ROCE_RD_FREE;
 }

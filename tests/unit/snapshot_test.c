@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "roce/psn.h"
 #include "roce/rd_atomic.h"
 #include "roce/snapshot.h"
 
@@ -238,6 +239,36 @@ static void resources_are_checked(void **unused)
 	assert_false(roce_snapshot_has_output(&home.qp));
 }
 
+/* What a process has written there must not keep this QP from answering. */
+static void a_restored_resource_is_answered(void **unused)
+{
+	struct {
+		struct roce_snapshot s;
+		struct roce_rd_atomic rd;
+	} raw;
+	struct roce_pkt pkt;
+
+	start(&home);
+	roce_snapshot_take(&home.qp, state);
+	memcpy(&raw.s, state, sizeof(raw.s));
+	raw.s.n_rd = 1;
+	raw.s.epsn = psn_next(ENV_PSN);
+	raw.s.psns = 1;
+	memset(&raw.rd, 0, sizeof(raw.rd));
+	raw.rd = (struct roce_rd_atomic){ .kind = ROCE_RD_ATOMIC, .held = true,
+					  .why = REASON_RKEY_UNKNOWN, .first_psn = ENV_PSN,
+					  .last_psn = ENV_PSN, .end = 1, .original = 7 };
+	assert_true(roce_snapshot_restore(&home.qp, &raw, sizeof(raw)));
+	pkt = env_pkt(&home, ROCE_XRC_FETCH_ADD, ENV_PSN, 0);
+	pkt.xrc_srqn = ENV_SRQN;
+	pkt.atomic.va = ENV_VA;
+	pkt.atomic.rkey = ENV_KEY;
+	env_input(&home, &pkt);
+	assert_true(env_output(&home));
+	assert_int_equal(home.out.bth.opcode, ROCE_XRC_ATOMIC_ACKNOWLEDGE);
+	assert_int_equal(home.out.atomic_ack, 7);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -249,6 +280,7 @@ int main(void)
 		cmocka_unit_test(the_fatal_nak_moves_along),
 		cmocka_unit_test(invalid_snapshots_are_refused),
 		cmocka_unit_test(resources_are_checked),
+		cmocka_unit_test(a_restored_resource_is_answered),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
