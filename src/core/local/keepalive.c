@@ -35,11 +35,11 @@ static unsigned int n_waiting;	/* atomic: QPs whose requests wait for another pr
 
 static struct known_process *know(int slot, const struct host_peer *peer)
 {
-	struct known_process *a = &known[slot];
+	struct known_process *k = &known[slot];
 
-	if (a->incarnation != peer->incarnation)
-		*a = (struct known_process){ .incarnation = peer->incarnation, .pid = peer->pid };
-	return a;
+	if (k->incarnation != peer->incarnation)
+		*k = (struct known_process){ .incarnation = peer->incarnation, .pid = peer->pid };
+	return k;
 }
 
 static bool exists(pid_t pid)
@@ -51,9 +51,9 @@ static bool exists(pid_t pid)
  * Checks the pid: the host lock and the inbox look alive as long as a child that was cloned without
  * the library's knowledge has them open.
  */
-static bool has_died(const struct known_process *a)
+static bool has_died(const struct known_process *k)
 {
-	return !a->foreign && !exists(a->pid);
+	return !k->foreign && !exists(k->pid);
 }
 
 /*
@@ -77,27 +77,27 @@ static struct known_process *process_of(struct vrb_qp *qp, int *slot)
 /*
  * One pending probe serves all QPs. Repeat it after a while, in case a full inbox dropped it.
  */
-static bool is_waiting(const struct known_process *a, uint64_t now)
+static bool is_waiting(const struct known_process *k, uint64_t now)
 {
-	return a->asked_at > a->answered && time_since(a->asked_at, now) < LIMIT_KEEPALIVE_REPEAT;
+	return k->asked_at > k->answered && time_since(k->asked_at, now) < LIMIT_KEEPALIVE_REPEAT;
 }
 
 /*
  * Sends a probe, which also serves every QP that has been waiting for an answer since an earlier
  * time.
  */
-static void ask(struct known_process *a, int slot, uint64_t now)
+static void ask(struct known_process *k, int slot, uint64_t now)
 {
-	struct host_keepalive p = { .asked_at = now, .to = a->incarnation };
+	struct host_keepalive p = { .asked_at = now, .to = k->incarnation };
 
-	if (a->asked_at == now || is_waiting(a, now))
+	if (k->asked_at == now || is_waiting(k, now))
 		return;
 	if (!host_send_keepalive(vrb.host, slot, &p))
-		a->asked_at = now;
+		k->asked_at = now;
 }
 
 /* As vrb_keepalive_defers_timeout(), for a live process. */
-static bool defers(struct vrb_qp *qp, struct known_process *a, int slot, bool overdue, uint64_t now)
+static bool defers(struct vrb_qp *qp, struct known_process *k, int slot, bool overdue, uint64_t now)
 {
 	struct vrb_keepalive *own = &qp->peer.keepalive;
 	bool answered;
@@ -105,11 +105,11 @@ static bool defers(struct vrb_qp *qp, struct known_process *a, int slot, bool ov
 	if (!own->asked_at || own->una != roce_oldest_unacked(&qp->roce)) {
 		*own = (struct vrb_keepalive){ .asked_at = now,
 					       .una = roce_oldest_unacked(&qp->roce) };
-		ask(a, slot, now);
+		ask(k, slot, now);
 		return overdue;
 	}
-	answered = a->answered >= own->asked_at;
-	if (answered && a->waits && qp->wq.type == IBV_QPT_XRC_SEND) {
+	answered = k->answered >= own->asked_at;
+	if (answered && k->waits && qp->wq.type == IBV_QPT_XRC_SEND) {
 		/* Its process has run, but maybe not the one that is to answer. */
 		own->asked_at = 0;
 		if (overdue)
@@ -117,9 +117,9 @@ static bool defers(struct vrb_qp *qp, struct known_process *a, int slot, bool ov
 		return overdue;
 	}
 	if (!answered)
-		ask(a, slot, now);
+		ask(k, slot, now);
 	else if (!own->heard_at)
-		own->heard_at = a->heard_at;
+		own->heard_at = k->heard_at;
 	if (!overdue)
 		return !answered;
 	if (!answered || time_since(own->heard_at, now) < LIMIT_KEEPALIVE_GRACE)
@@ -131,23 +131,23 @@ static bool defers(struct vrb_qp *qp, struct known_process *a, int slot, bool ov
 
 bool vrb_keepalive_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 {
-	struct known_process *a;
+	struct known_process *k;
 	int slot;
 
-	a = process_of(qp, &slot);
-	return a && defers(qp, a, slot, overdue, now) && !has_died(a);
+	k = process_of(qp, &slot);
+	return k && defers(qp, k, slot, overdue, now) && !has_died(k);
 }
 
 static void note_answer(const struct host_keepalive *p, uint64_t now)
 {
-	struct known_process *a = &known[p->slot];
+	struct known_process *k = &known[p->slot];
 
-	if (a->incarnation != p->from || p->asked_at > now || p->asked_at <= a->answered)
+	if (k->incarnation != p->from || p->asked_at > now || p->asked_at <= k->answered)
 		return;
-	a->answered = p->asked_at;
-	a->heard_at = now;
-	a->waits = p->answer == HOST_KEEPALIVE_WAITS;
-	a->foreign = !exists(a->pid);
+	k->answered = p->asked_at;
+	k->heard_at = now;
+	k->waits = p->answer == HOST_KEEPALIVE_WAITS;
+	k->foreign = !exists(k->pid);
 }
 
 void vrb_keepalive_receive(const void *keepalive, uint64_t now)

@@ -87,22 +87,22 @@ void vrb_local_forget(void)
 	vrb.local = NULL;
 }
 
-static void release_peers(struct vrb_peer *n)
+static void release_peers(struct vrb_peer *p)
 {
-	if (n->process) {
-		local_forget_sender(n->process, &n->sender);
-		local_peer_put(vrb.local, n->process);
+	if (p->process) {
+		local_forget_sender(p->process, &p->sender);
+		local_peer_put(vrb.local, p->process);
 	}
-	for (unsigned int i = 0; n->ud && i < UD_DESTS; i++) {
-		if (n->ud[i].peer)
-			local_peer_put(vrb.local, n->ud[i].peer);
-		n->ud[i] = (struct ud_dest){ 0 };
+	for (unsigned int i = 0; p->ud && i < UD_DESTS; i++) {
+		if (p->ud[i].peer)
+			local_peer_put(vrb.local, p->ud[i].peer);
+		p->ud[i] = (struct ud_dest){ 0 };
 	}
-	vrb_peer_drop_kept(n);
-	*n = (struct vrb_peer){ .retry_at = VRB_NEVER, .slot = HOST_NO_SLOT,
-				.published = n->published, .granted = n->granted, .ud = n->ud };
-	list_init(&n->kept);
-	message_sender_init(&n->sender);
+	vrb_peer_drop_kept(p);
+	*p = (struct vrb_peer){ .retry_at = VRB_NEVER, .slot = HOST_NO_SLOT,
+				.published = p->published, .granted = p->granted, .ud = p->ud };
+	list_init(&p->kept);
+	message_sender_init(&p->sender);
 }
 
 static bool was_receiving(const struct vrb_qp *qp)
@@ -228,15 +228,15 @@ static bool nothing_begun(const struct vrb_qp *qp)
  */
 static void follow_peer(struct vrb_qp *qp, uint64_t now)
 {
-	struct vrb_peer *n = &qp->peer;
+	struct vrb_peer *p = &qp->peer;
 	struct local_peer *peer;
 
-	if (local_peer_alive(vrb.local, n->process, now) &&
-	    local_peer_has_qp(n->process, qp->wq.dest_qpn))
+	if (local_peer_alive(vrb.local, p->process, now) &&
+	    local_peer_has_qp(p->process, qp->wq.dest_qpn))
 		return;
-	if (now < n->lookup_at)
+	if (now < p->lookup_at)
 		return;
-	n->lookup_at = time_after(now, LIMIT_PEER_RETRY_MS * VRB_MSEC);
+	p->lookup_at = time_after(now, LIMIT_PEER_RETRY_MS * VRB_MSEC);
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
 	if (peer && !peer_entry(peer, &qp->wq)) {
 		local_peer_put(vrb.local, peer);
@@ -244,10 +244,10 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 	}
 	if (!peer && !nothing_begun(qp))
 		return;
-	local_peer_put(vrb.local, n->process);
-	n->process = peer;
-	n->retry_backoff_us = n->tx_head = 0;
-	n->retry_at = VRB_NEVER;
+	local_peer_put(vrb.local, p->process);
+	p->process = peer;
+	p->retry_backoff_us = p->tx_head = 0;
+	p->retry_at = VRB_NEVER;
 	qp->wq.pull_min = qp->wq.whole_max = 0;
 	if (peer && !nothing_in_flight(qp))
 		roce_probe(&qp->roce, now);
@@ -257,52 +257,52 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
  * A peer whose address is on this host is about to come up: programs wait until both ends have, so
  * the first request must find it. Without a wire that request waits (wait_reliable()).
  */
-static void look_promptly(struct vrb_peer *n, uint64_t now)
+static void look_promptly(struct vrb_peer *p, uint64_t now)
 {
-	if (!vrb.wire || !n->rtr_expected || n->prompt_lookups == LIMIT_PEER_PROMPT_LOOKUPS)
+	if (!vrb.wire || !p->rtr_expected || p->prompt_lookups == LIMIT_PEER_PROMPT_LOOKUPS)
 		return;
-	n->prompt_lookups++;
-	n->lookup_backoff_ms = 0;
-	n->lookup_at = now;
+	p->prompt_lookups++;
+	p->lookup_backoff_ms = 0;
+	p->lookup_at = now;
 }
 
 bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 {
-	struct vrb_peer *n = &qp->peer;
+	struct vrb_peer *p = &qp->peer;
 	struct local_peer *peer;
 	bool here;
 
-	if (qp->wq.type == IBV_QPT_XRC_SEND && n->process != NULL)
+	if (qp->wq.type == IBV_QPT_XRC_SEND && p->process != NULL)
 		follow_peer(qp, now);
-	if (n->process != NULL)
+	if (p->process != NULL)
 		return true;
-	if (now < n->lookup_at || !may_switch(qp, now))
+	if (now < p->lookup_at || !may_switch(qp, now))
 		return false;
-	n->lookup_backoff_ms = min(max(2 * n->lookup_backoff_ms, (uint32_t)LIMIT_PEER_RETRY_MS),
+	p->lookup_backoff_ms = min(max(2 * p->lookup_backoff_ms, (uint32_t)LIMIT_PEER_RETRY_MS),
 			  (uint32_t)LIMIT_PEER_RETRY_MAX_MS);
-	n->lookup_at = time_after(now, n->lookup_backoff_ms * VRB_MSEC);
+	p->lookup_at = time_after(now, p->lookup_backoff_ms * VRB_MSEC);
 	here = vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) >= 0;
-	n->rtr_expected = false;
+	p->rtr_expected = false;
 	qp->wq.fence_reads = here;	/* its responses may come by a lane */
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
 	if (!peer)
 		return false;
-	n->entry = peer_entry(peer, &qp->wq);
-	if (n->entry) {
-		n->process = peer;
+	p->entry = peer_entry(peer, &qp->wq);
+	if (p->entry) {
+		p->process = peer;
 		/*
 		 * The slot identifies its last packet, which may arrive after the process has
 		 * exited.
 		 */
-		n->slot = local_peer_slot(peer);
+		p->slot = local_peer_slot(peer);
 	} else {
 		local_peer_put(vrb.local, peer);
 	}
 	if (qp->wq.type != IBV_QPT_RC && qp->wq.type != IBV_QPT_UC)
-		n->entry = NULL;	/* an XRC QP may follow its peer */
-	n->rtr_expected = !n->process && here;
-	look_promptly(n, now);
-	return n->process != NULL;
+		p->entry = NULL;	/* an XRC QP may follow its peer */
+	p->rtr_expected = !p->process && here;
+	look_promptly(p, now);
+	return p->process != NULL;
 }
 
 /*
@@ -312,14 +312,14 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
  */
 static bool wait_reliable(struct vrb_qp *qp, uint64_t now)
 {
-	struct vrb_peer *n = &qp->peer;
+	struct vrb_peer *p = &qp->peer;
 
-	n->retry_at = VRB_NEVER;
+	p->retry_at = VRB_NEVER;
 	if (qp->wq.state != IBV_QPS_RTS || qp->wq.sq.done == qp->wq.sq.head ||
 	    (qp->wq.timeout != 0 &&
-	     (n->lookup_backoff_ms > LIMIT_PEER_RETRY_MS || now >= n->lookup_at)))
+	     (p->lookup_backoff_ms > LIMIT_PEER_RETRY_MS || now >= p->lookup_at)))
 		return false;
-	n->retry_at = max(n->lookup_at, now);
+	p->retry_at = max(p->lookup_at, now);
 	return true;
 }
 
@@ -329,31 +329,31 @@ static bool wait_reliable(struct vrb_qp *qp, uint64_t now)
  */
 static bool wait_to_answer(struct vrb_qp *qp, uint64_t now)
 {
-	struct vrb_peer *n = &qp->peer;
+	struct vrb_peer *p = &qp->peer;
 
 	if ((!roce_has_ack(&qp->roce) && !roce_responses_pending(&qp->roce)) ||
-	    n->slot == HOST_NO_SLOT || host_owner(vrb.host, qp->wq.dest_qpn) != n->slot)
+	    p->slot == HOST_NO_SLOT || host_owner(vrb.host, qp->wq.dest_qpn) != p->slot)
 		return false;
-	n->retry_at = max(n->lookup_at, now);
+	p->retry_at = max(p->lookup_at, now);
 	return true;
 }
 
 bool vrb_peer_wait_for_rtr(struct vrb_qp *qp, uint64_t now)
 {
-	struct vrb_peer *n = &qp->peer;
+	struct vrb_peer *p = &qp->peer;
 
 	if (qp->wq.type == IBV_QPT_UD)
 		return false;
 	if (qp->wq.type != IBV_QPT_UC)
 		return !vrb.wire && (wait_reliable(qp, now) || wait_to_answer(qp, now));
-	n->retry_at = VRB_NEVER;
-	if (!n->rtr_expected || qp->wq.state != IBV_QPS_RTS || qp->wq.sq.next == qp->wq.sq.head)
+	p->retry_at = VRB_NEVER;
+	if (!p->rtr_expected || qp->wq.state != IBV_QPS_RTS || qp->wq.sq.next == qp->wq.sq.head)
 		return false;
-	if (!n->rtr_wait_since)
-		n->rtr_wait_since = now;
-	if (time_since(n->rtr_wait_since, now) >= LIMIT_PEER_UC_WAIT_MS * VRB_MSEC)
+	if (!p->rtr_wait_since)
+		p->rtr_wait_since = now;
+	if (time_since(p->rtr_wait_since, now) >= LIMIT_PEER_UC_WAIT_MS * VRB_MSEC)
 		return false;
-	n->retry_at = max(n->lookup_at, now);
+	p->retry_at = max(p->lookup_at, now);
 	return true;
 }
 
@@ -383,11 +383,11 @@ static bool waits_for_disk(const struct vrb_qp *qp)
  */
 bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 {
-	struct vrb_peer *n = &qp->peer;
+	struct vrb_peer *p = &qp->peer;
 	struct seg_qp published;
 	bool asked, in_update;
 
-	if (!n->process)
+	if (!p->process)
 		return vrb_keepalive_defers_timeout(qp, overdue, now);
 	/* The peer may have ended, or been stopped, before its lane showed the progress. */
 	if (vrb_word_read(qp, now))
@@ -395,13 +395,13 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 	/* Lanes lose only what rules on faults take: the same in each run, without probes. */
 	if (!qp->wq.timeout)
 		return true;
-	if (!local_peer_alive(vrb.local, n->process, now))
+	if (!local_peer_alive(vrb.local, p->process, now))
 		return false;
 	if (!vrb_peer_listens(qp, &published, &in_update))
 		return false;
 	if (in_update)
 		return true;
-	if (!local_peer_took(n->process, n->tx_head) || published.flags & SEG_QP_BLOCKED)
+	if (!local_peer_took(p->process, p->tx_head) || published.flags & SEG_QP_BLOCKED)
 		return true;
 	if (!overdue)
 		return false;
@@ -412,9 +412,9 @@ bool vrb_peer_defers_timeout(struct vrb_qp *qp, bool overdue, uint64_t now)
 		roce_probe(&qp->roce, now);
 		return true;
 	}
-	asked = n->deferred && n->deferred_una == roce_oldest_unacked(&qp->roce);
-	n->deferred = true;
-	n->deferred_una = roce_oldest_unacked(&qp->roce);
+	asked = p->deferred && p->deferred_una == roce_oldest_unacked(&qp->roce);
+	p->deferred = true;
+	p->deferred_una = roce_oldest_unacked(&qp->roce);
 	return !asked;
 }
 

@@ -65,7 +65,7 @@ bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now);
 bool vrb_peer_tx_packet(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now);
 
 /* Loses the packets that are kept. */
-void vrb_peer_drop_kept(struct vrb_peer *n);
+void vrb_peer_drop_kept(struct vrb_peer *p);
 
 /*
  * For a QP that ends: what waits for room, the packets that are kept and a pending ACK, goes on

@@ -147,17 +147,17 @@ static bool is_stuck(uint64_t full_since, uint64_t now)
 }
 
 /* full_since: of the lane; 0: it has room. sent: something of this QP has left. */
-static void note_room(struct vrb_peer *n, uint64_t full_since, bool sent, uint64_t now)
+static void note_room(struct vrb_peer *p, uint64_t full_since, bool sent, uint64_t now)
 {
-	n->retry_at = VRB_NEVER;
+	p->retry_at = VRB_NEVER;
 	if (!full_since || sent)
-		n->retry_backoff_us = 0;
+		p->retry_backoff_us = 0;
 	if (likely(!full_since))
 		return;
-	n->retry_backoff_us = min(max(2 * n->retry_backoff_us, (uint32_t)LIMIT_LANE_RETRY_US),
+	p->retry_backoff_us = min(max(2 * p->retry_backoff_us, (uint32_t)LIMIT_LANE_RETRY_US),
 		       is_stuck(full_since, now) ? (uint32_t)LIMIT_LANE_STUCK_RETRY_US :
 						   (uint32_t)LIMIT_LANE_RETRY_MAX_US);
-	n->retry_at = time_after(now, n->retry_backoff_us * VRB_USEC);
+	p->retry_at = time_after(now, p->retry_backoff_us * VRB_USEC);
 }
 
 /* The requester must not count timeouts while its answers wait here, however many pass. */
@@ -178,17 +178,17 @@ struct kept_packet {
 	uint8_t data[];
 };
 
-static void drop_kept(struct vrb_peer *n, struct kept_packet *k)
+static void drop_kept(struct vrb_peer *p, struct kept_packet *k)
 {
 	list_del(&k->node);
-	n->n_kept--;
+	p->n_kept--;
 	free(k);
 }
 
-void vrb_peer_drop_kept(struct vrb_peer *n)
+void vrb_peer_drop_kept(struct vrb_peer *p)
 {
-	while (n->n_kept)
-		drop_kept(n, list_entry(n->kept.next, struct kept_packet, node));
+	while (p->n_kept)
+		drop_kept(p, list_entry(p->kept.next, struct kept_packet, node));
 }
 
 static bool leave(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, bool word)
@@ -202,15 +202,15 @@ static bool leave(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, bool w
 bool vrb_peer_leave_answers(struct vrb_qp *qp, bool word)
 {
 	uint8_t packet[ROCE_MAX_PACKET];
-	struct vrb_peer *n = &qp->peer;
-	size_t len = n->answers_wait ? roce_ack_last(&qp->roce, packet) : 0;
-	bool all = n->n_kept || len;
+	struct vrb_peer *p = &qp->peer;
+	size_t len = p->answers_wait ? roce_ack_last(&qp->roce, packet) : 0;
+	bool all = p->n_kept || len;
 
-	while (n->n_kept) {
-		struct kept_packet *k = list_entry(n->kept.next, struct kept_packet, node);
+	while (p->n_kept) {
+		struct kept_packet *k = list_entry(p->kept.next, struct kept_packet, node);
 
 		all &= leave(qp, k->data, k->len, word);
-		drop_kept(n, k);
+		drop_kept(p, k);
 	}
 	return all && (!len || leave(qp, packet, len, word));
 }
@@ -218,20 +218,20 @@ bool vrb_peer_leave_answers(struct vrb_qp *qp, bool word)
 /* Lost if the process has died. */
 static void keep(struct vrb_qp *qp, const uint8_t *packet, uint32_t len, uint64_t now)
 {
-	struct vrb_peer *n = &qp->peer;
+	struct vrb_peer *p = &qp->peer;
 	struct kept_packet *k;
 
-	if (n->n_kept == KEPT_MAX || !local_peer_alive(vrb.local, n->process, now))
+	if (p->n_kept == KEPT_MAX || !local_peer_alive(vrb.local, p->process, now))
 		return;
 	k = malloc(sizeof(*k) + len);
 	if (!k)
 		return;
 	k->len = len;
 	memcpy(k->data, packet, len);
-	list_add_tail(&n->kept, &k->node);
-	if (n->n_kept++)
+	list_add_tail(&p->kept, &k->node);
+	if (p->n_kept++)
 		return;
-	note_room(n, now, false, now);
+	note_room(p, now, false, now);
 	note_answers(qp, true);
 }
 
@@ -248,15 +248,15 @@ static bool put_packet(struct lane_tx *tx, const uint8_t *packet, uint32_t len)
 }
 
 /* Returns false once there is no room. Must hold peer->lock. */
-static bool put_kept(struct vrb_peer *n, struct lane_tx *tx, bool *any)
+static bool put_kept(struct vrb_peer *p, struct lane_tx *tx, bool *any)
 {
-	while (n->n_kept) {
-		struct kept_packet *k = list_entry(n->kept.next, struct kept_packet, node);
+	while (p->n_kept) {
+		struct kept_packet *k = list_entry(p->kept.next, struct kept_packet, node);
 
 		if (!put_packet(tx, k->data, k->len))
 			return false;
 		*any = true;
-		drop_kept(n, k);
+		drop_kept(p, k);
 	}
 	return true;
 }
@@ -621,12 +621,12 @@ static uint64_t waits_since(struct vrb_qp *qp, uint64_t now)
 
 bool vrb_peer_answers_wait(const struct vrb_qp *qp, uint64_t *taken)
 {
-	const struct vrb_peer *n = &qp->peer;
+	const struct vrb_peer *p = &qp->peer;
 
-	if (!n->process || !(n->answers_wait || (n->word_used && lane_full(n->process))))
+	if (!p->process || !(p->answers_wait || (p->word_used && lane_full(p->process))))
 		return false;
-	*taken = lane_tx_tail(local_tx_begin(n->process));
-	local_tx_end(vrb.local, n->process, false);
+	*taken = lane_tx_tail(local_tx_begin(p->process));
+	local_tx_end(vrb.local, p->process, false);
 	return true;
 }
 

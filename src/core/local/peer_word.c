@@ -31,11 +31,11 @@ static bool expects_answer(struct vrb_qp *qp, uint64_t now)
 	return roce_delayed_ack_expects_reply(d);
 }
 
-static void publish(struct vrb_peer *n, const struct roce_piggyback_ack *ack)
+static void publish(struct vrb_peer *p, const struct roce_piggyback_ack *ack)
 {
-	n->word_used = true;
-	n->word_behind = false;
-	message_publish(n->word, &(struct message_progress){
+	p->word_used = true;
+	p->word_behind = false;
+	message_publish(p->word, &(struct message_progress){
 		.psn = ack->psn, .msn = ack->msn, .syndrome = ack->syndrome });
 }
 
@@ -52,12 +52,12 @@ void vrb_word_foretell(struct vrb_qp *qp)
 
 void vrb_word_publish(struct vrb_qp *qp, const struct roce_piggyback_ack *ack, uint64_t now)
 {
-	struct vrb_peer *n = &qp->peer;
+	struct vrb_peer *p = &qp->peer;
 
-	publish(n, ack);
+	publish(p, ack);
 	/* This process reads its own words at the end of the round that publishes them. */
-	if (!n->process->self)
-		local_queue_bell(vrb.local, n->process, expects_answer(qp, now));
+	if (!p->process->self)
+		local_queue_bell(vrb.local, p->process, expects_answer(qp, now));
 }
 
 /*

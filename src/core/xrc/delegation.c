@@ -88,36 +88,36 @@ enum verdict {
 	WAIT,		/* park it, or keep it parked */
 };
 
-static bool is_away(const struct vrb_delegation *l)
+static bool is_away(const struct vrb_delegation *d)
 {
-	return l->to.slot != HOST_NO_SLOT;
+	return d->to.slot != HOST_NO_SLOT;
 }
 
 /* A repetition of what has begun begins nothing. */
 static bool begins(const struct vrb_qp *qp, uint8_t opcode, uint32_t psn)
 {
-	const struct vrb_delegation *l = qp->xrc.delegation;
+	const struct vrb_delegation *d = qp->xrc.delegation;
 
 	if (!roce_starts(roce_opcode_info(opcode)))
 		return false;
-	return l && is_away(l) ? psn_before(l->begun, psn) :
+	return d && is_away(d) ? psn_before(d->begun, psn) :
 				 !psn_before(psn, roce_expected_psn(&qp->roce));
 }
 
-static bool is_unanswered(const struct vrb_delegation *l)
+static bool is_unanswered(const struct vrb_delegation *d)
 {
-	return is_away(l) && l->sent != l->done;
+	return is_away(d) && d->sent != d->done;
 }
 
 static struct vrb_delegation *new_delegation(void)
 {
-	struct vrb_delegation *l = calloc(1, sizeof(*l));
+	struct vrb_delegation *d = calloc(1, sizeof(*d));
 
-	if (!l)
+	if (!d)
 		return NULL;
-	l->to.slot = l->owner = l->again.to.slot = HOST_NO_SLOT;
-	list_init(&l->parked);
-	return l;
+	d->to.slot = d->owner = d->again.to.slot = HOST_NO_SLOT;
+	list_init(&d->parked);
+	return d;
 }
 
 /* The other live process that owns an SRQ; HOST_NO_SLOT if there is none. */
@@ -131,14 +131,14 @@ static int foreign_owner(const struct vrb_qp *qp, uint32_t srqn)
 	return slot == host_slot(vrb.host) ? HOST_NO_SLOT : slot;
 }
 
-static int owner_of(struct vrb_qp *qp, struct vrb_delegation *l, uint32_t srqn, uint64_t now)
+static int owner_of(struct vrb_qp *qp, struct vrb_delegation *d, uint32_t srqn, uint64_t now)
 {
-	if (l->looked && l->srqn == srqn && now - l->looked < OWNER_VALID)
-		return l->owner;
-	l->owner = foreign_owner(qp, srqn);
-	l->srqn = srqn;
-	l->looked = now;
-	return l->owner;
+	if (d->looked && d->srqn == srqn && now - d->looked < OWNER_VALID)
+		return d->owner;
+	d->owner = foreign_owner(qp, srqn);
+	d->srqn = srqn;
+	d->looked = now;
+	return d->owner;
 }
 
 static struct xrc_head head_of(const struct vrb_qp *qp, enum xrc_kind kind)
@@ -224,15 +224,15 @@ static void revoke(struct vrb_qp *qp)
  */
 static void peer_died(struct vrb_qp *qp)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
-	bool begun = roce_in_message(&qp->roce) || l->responses_pending;
-	bool unanswered = is_unanswered(l);
+	struct vrb_delegation *d = qp->xrc.delegation;
+	bool begun = roce_in_message(&qp->roce) || d->responses_pending;
+	bool unanswered = is_unanswered(d);
 
 	log_info(LOG_CORE, "QP 0x%x: the process in slot %d that executed its requests has died",
-		 qp->wq.qpn, l->to.slot);
-	xrc_peer_drop(&l->to);
-	l->looked = 0;
-	l->responses_pending = false;
+		 qp->wq.qpn, d->to.slot);
+	xrc_peer_drop(&d->to);
+	d->looked = 0;
+	d->responses_pending = false;
 	if (qp->wq.state == IBV_QPS_ERR)
 		return;
 	if (begun)
@@ -256,9 +256,9 @@ static bool set_waits(struct vrb_qp *qp, bool waits)
  */
 static void publish_waits(struct vrb_qp *qp)
 {
-	const struct vrb_delegation *l = qp->xrc.delegation;
+	const struct vrb_delegation *d = qp->xrc.delegation;
 	bool waits = qp->xrc.migrating ||
-		     (l && (is_unanswered(l) || l->n_parked));
+		     (d && (is_unanswered(d) || d->n_parked));
 
 	if (set_waits(qp, waits))
 		vrb_peer_publish(qp);
@@ -270,17 +270,17 @@ static void publish_waits(struct vrb_qp *qp)
  */
 static void plan_retry(struct vrb_qp *qp, uint64_t now)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 
-	if (!l || !(l->n_parked || is_unanswered(l))) {
+	if (!d || !(d->n_parked || is_unanswered(d))) {
 		qp->xrc.retry_at = VRB_NEVER;
-	} else if (!l->n_parked) {
-		l->pause = 0;
+	} else if (!d->n_parked) {
+		d->pause = 0;
 		if (now >= qp->xrc.retry_at || qp->xrc.retry_at == VRB_NEVER)
 			qp->xrc.retry_at = time_after(now, WATCH);
-	} else if (!l->pause || now >= qp->xrc.retry_at) {
-		l->pause = min(max(2 * l->pause, RETRY_FIRST), RETRY_LAST);
-		qp->xrc.retry_at = time_after(now, l->pause);
+	} else if (!d->pause || now >= qp->xrc.retry_at) {
+		d->pause = min(max(2 * d->pause, RETRY_FIRST), RETRY_LAST);
+		qp->xrc.retry_at = time_after(now, d->pause);
 	}
 }
 
@@ -291,7 +291,7 @@ static void plan_retry(struct vrb_qp *qp, uint64_t now)
 static int delegate(struct vrb_qp *qp, int slot, uint64_t now)
 {
 	struct xrc_config config = vrb_delegation_config(qp);
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 	struct xrc_head head;
 	int err;
 
@@ -299,17 +299,17 @@ static int delegate(struct vrb_qp *qp, int slot, uint64_t now)
 		vrb_transmit(qp, now);
 	if (!roce_snapshot_quiet(&qp->roce))
 		return EAGAIN;
-	if (!xrc_peer_find(&l->to, slot))
+	if (!xrc_peer_find(&d->to, slot))
 		return ENOENT;
-	l->to.stalled = l->n_parked;	/* one waits already: only look for room */
-	l->epoch = ++l->last_epoch;
-	l->sent = l->done = 0;
-	l->begun = psn_prev(roce_expected_psn(&qp->roce));
+	d->to.stalled = d->n_parked;	/* one waits already: only look for room */
+	d->epoch = ++d->last_epoch;
+	d->sent = d->done = 0;
+	d->begun = psn_prev(roce_expected_psn(&qp->roce));
 	head = head_of(qp, XRC_DELEGATE);
-	err = xrc_send(&l->to, &head, &config, sizeof(config), l->state,
-		       roce_snapshot_take(&qp->roce, l->state), NULL, 0);
+	err = xrc_send(&d->to, &head, &config, sizeof(config), d->state,
+		       roce_snapshot_take(&qp->roce, d->state), NULL, 0);
 	if (err)
-		xrc_peer_drop(&l->to);
+		xrc_peer_drop(&d->to);
 	return err;
 }
 
@@ -321,7 +321,7 @@ static enum verdict pass_on(struct vrb_qp *qp, const struct rx_decoded *raw)
 		struct xrc_request r;
 		struct wq_seg seg[XRC_SEGS];
 	} body = { .r = { .path = raw->pkt->path } };
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 	struct xrc_head head = head_of(qp, XRC_REQUEST);
 	size_t len = sizeof(body.r);
 
@@ -334,12 +334,12 @@ static enum verdict pass_on(struct vrb_qp *qp, const struct rx_decoded *raw)
 		memcpy(body.seg, pull->seg, body.r.num_seg * sizeof(*pull->seg));
 		len += body.r.num_seg * sizeof(*pull->seg);
 	}
-	head.seq = l->sent + 1;
-	if (xrc_send(&l->to, &head, &body, len, NULL, 0, raw->data, raw->len))
+	head.seq = d->sent + 1;
+	if (xrc_send(&d->to, &head, &body, len, NULL, 0, raw->data, raw->len))
 		return WAIT;
-	l->sent++;
+	d->sent++;
 	if (begins(qp, raw->pkt->bth.opcode, raw->pkt->bth.psn))
-		l->begun = raw->pkt->bth.psn;
+		d->begun = raw->pkt->bth.psn;
 	return TAKEN;
 }
 
@@ -354,20 +354,20 @@ static bool is_for_owner(const struct vrb_qp *qp, const struct rx_decoded *raw)
 
 static enum verdict ask_owner(struct vrb_qp *qp, int owner, const struct rx_decoded *raw)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 
-	xrc_read_again_send(&l->again, qp, owner, ++l->last_epoch, raw, l->state);
+	xrc_read_again_send(&d->again, qp, owner, ++d->last_epoch, raw, d->state);
 	return TAKEN;
 }
 
 static enum verdict run_here(struct vrb_qp *qp, const struct rx_decoded *raw, uint64_t now)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 	int owner;
 
 	if (!roce_starts(roce_opcode_info(raw->pkt->bth.opcode)))
 		return RUN;
-	owner = owner_of(qp, l, raw->pkt->xrc_srqn, now);
+	owner = owner_of(qp, d, raw->pkt->xrc_srqn, now);
 	if (owner == HOST_NO_SLOT)
 		return RUN;
 	if (is_for_owner(qp, raw))
@@ -380,7 +380,7 @@ static enum verdict run_here(struct vrb_qp *qp, const struct rx_decoded *raw, ui
 	case EAGAIN:
 		return WAIT;
 	default:
-		l->looked = 0;
+		d->looked = 0;
 		return RUN;
 	}
 }
@@ -389,19 +389,19 @@ static enum verdict run_here(struct vrb_qp *qp, const struct rx_decoded *raw, ui
 static enum verdict route(struct vrb_qp *qp, const struct rx_decoded *raw, uint64_t now)
 {
 	bool starts = roce_starts(roce_opcode_info(raw->pkt->bth.opcode));
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 
-	if (is_away(l) && !xrc_peer_alive(&l->to, now))
+	if (is_away(d) && !xrc_peer_alive(&d->to, now))
 		peer_died(qp);
-	if (!is_away(l))
+	if (!is_away(d))
 		return run_here(qp, raw, now);
-	if (!starts || owner_of(qp, l, raw->pkt->xrc_srqn, now) == l->to.slot)
+	if (!starts || owner_of(qp, d, raw->pkt->xrc_srqn, now) == d->to.slot)
 		return pass_on(qp, raw);
-	if (l->sent != l->done)
+	if (d->sent != d->done)
 		return WAIT;
 	/* What the engine here sends for its own SRQ is lost if an answer arrives meanwhile. */
 	if (is_for_owner(qp, raw))
-		return l->owner == HOST_NO_SLOT ? RUN : ask_owner(qp, l->owner, raw);
+		return d->owner == HOST_NO_SLOT ? RUN : ask_owner(qp, d->owner, raw);
 	/* A new message before the end of the last one, or a repetition. */
 	if (roce_in_message(&qp->roce))
 		return pass_on(qp, raw);
@@ -410,11 +410,11 @@ static enum verdict route(struct vrb_qp *qp, const struct rx_decoded *raw, uint6
 }
 
 /* Is this a repetition of a parked request? The requester asks so if they are still under way. */
-static bool is_parked(const struct vrb_delegation *l, const struct rx_decoded *raw)
+static bool is_parked(const struct vrb_delegation *d, const struct rx_decoded *raw)
 {
 	const struct list *pos;
 
-	list_for_each(pos, &l->parked) {
+	list_for_each(pos, &d->parked) {
 		const struct parked *p = list_entry(pos, struct parked, node);
 
 		if (p->psn == raw->pkt->bth.psn && p->opcode == raw->pkt->bth.opcode &&
@@ -425,22 +425,22 @@ static bool is_parked(const struct vrb_delegation *l, const struct rx_decoded *r
 }
 
 /* The first of the parked requests with later PSNs, or the list's end. */
-static struct list *later_parked(struct vrb_delegation *l, uint32_t psn)
+static struct list *later_parked(struct vrb_delegation *d, uint32_t psn)
 {
-	struct list *at = &l->parked;
+	struct list *at = &d->parked;
 
-	while (at->prev != &l->parked &&
+	while (at->prev != &d->parked &&
 	       psn_before(psn, list_entry(at->prev, struct parked, node)->psn))
 		at = at->prev;
 	return at;
 }
 
-static void park(struct vrb_delegation *l, const struct rx_decoded *raw)
+static void park(struct vrb_delegation *d, const struct rx_decoded *raw)
 {
 	const struct wq_pull *pull = raw->pkt->pull;
 	struct parked *p;
 
-	if (l->n_parked == PARKED_MAX || is_parked(l, raw))
+	if (d->n_parked == PARKED_MAX || is_parked(d, raw))
 		return;
 	p = malloc(sizeof(*p) + raw->len);
 	if (!p)
@@ -459,15 +459,15 @@ static void park(struct vrb_delegation *l, const struct rx_decoded *raw)
 	}
 	p->len = raw->len;
 	memcpy(p->data, raw->data, raw->len);
-	list_add_tail(later_parked(l, p->psn), &p->node);
-	l->n_parked++;
+	list_add_tail(later_parked(d, p->psn), &p->node);
+	d->n_parked++;
 }
 
-static void unpark(struct vrb_delegation *l, struct parked *p)
+static void unpark(struct vrb_delegation *d, struct parked *p)
 {
 	list_del(&p->node);
 	free(p);
-	l->n_parked--;
+	d->n_parked--;
 }
 
 /*
@@ -476,23 +476,23 @@ static void unpark(struct vrb_delegation *l, struct parked *p)
  * behind a request with an earlier PSN that arrived after it, unless that is late: a rule on faults
  * has kept it.
  */
-static void forget_superseded(struct vrb_delegation *l, const struct rx_decoded *raw)
+static void forget_superseded(struct vrb_delegation *d, const struct rx_decoded *raw)
 {
 	if (raw->wire || raw->tapped)
 		return;
-	while (l->n_parked) {
-		struct parked *last = list_entry(l->parked.prev, struct parked, node);
+	while (d->n_parked) {
+		struct parked *last = list_entry(d->parked.prev, struct parked, node);
 
 		if (psn_before(last->psn, raw->pkt->bth.psn))
 			return;
-		unpark(l, last);
+		unpark(d, last);
 	}
 }
 
-static void forget_parked(struct vrb_delegation *l)
+static void forget_parked(struct vrb_delegation *d)
 {
-	while (l->n_parked)
-		unpark(l, list_entry(l->parked.next, struct parked, node));
+	while (d->n_parked)
+		unpark(d, list_entry(d->parked.next, struct parked, node));
 }
 
 /* While the home moves, no message begins. */
@@ -508,12 +508,12 @@ static bool waits_for_home(const struct vrb_qp *qp, uint8_t opcode, uint32_t psn
  */
 static bool is_behind_parked(const struct vrb_qp *qp, const struct rx_decoded *raw)
 {
-	const struct vrb_delegation *l = qp->xrc.delegation;
+	const struct vrb_delegation *d = qp->xrc.delegation;
 	const struct parked *first;
 
-	if (!l->n_parked)
+	if (!d->n_parked)
 		return false;
-	first = list_entry(l->parked.next, struct parked, node);
+	first = list_entry(d->parked.next, struct parked, node);
 	return !waits_for_home(qp, first->opcode, first->psn) ||
 	       !psn_before(raw->pkt->bth.psn, first->psn);
 }
@@ -521,11 +521,11 @@ static bool is_behind_parked(const struct vrb_qp *qp, const struct rx_decoded *r
 /* Routes parked requests until one must wait again, or the QP receives none any more. */
 static void resume(struct vrb_qp *qp, struct vrb_rx_queue *r, uint64_t now)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 	struct roce_pkt pkt;
 
-	while (l->n_parked && wq_receives(qp->wq.state)) {
-		struct parked *p = list_entry(l->parked.next, struct parked, node);
+	while (d->n_parked && wq_receives(qp->wq.state)) {
+		struct parked *p = list_entry(d->parked.next, struct parked, node);
 		struct rx_decoded raw = { &pkt, p->data, p->len };
 		enum verdict v = TAKEN;
 
@@ -543,11 +543,11 @@ static void resume(struct vrb_qp *qp, struct vrb_rx_queue *r, uint64_t now)
 			return;
 		if (v == RUN)
 			vrb_rx_execute(qp, &pkt, r, now);
-		unpark(l, p);
-		l->pause = 0;
+		unpark(d, p);
+		d->pause = 0;
 	}
 	if (!wq_receives(qp->wq.state))
-		forget_parked(l);
+		forget_parked(d);
 }
 
 /* Any request may trigger path migration. The home detects it and sends the new configuration. */
@@ -589,21 +589,21 @@ static void keep_for_home(struct vrb_qp *qp, const struct rx_decoded *raw)
 
 void vrb_delegation_hand_over(struct vrb_qp *qp)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 
-	while (l && l->n_parked) {
-		struct parked *p = list_entry(l->parked.next, struct parked, node);
+	while (d && d->n_parked) {
+		struct parked *p = list_entry(d->parked.next, struct parked, node);
 
 		if (p->wire)
 			hand_on(qp, &p->path, p->data, p->len);
-		unpark(l, p);
+		unpark(d, p);
 	}
 }
 
 bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 			     struct vrb_rx_queue *r, uint64_t now)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 	enum verdict v;
 
 	if (!qp->config.domain->has_inode)
@@ -614,22 +614,22 @@ bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 	}
 	if (!wq_receives(qp->wq.state))
 		return false;
-	if (!l) {
+	if (!d) {
 		if (foreign_owner(qp, raw->pkt->xrc_srqn) == HOST_NO_SLOT)
 			return false;
-		l = qp->xrc.delegation = new_delegation();
-		if (!l)
+		d = qp->xrc.delegation = new_delegation();
+		if (!d)
 			return true;
 	}
 	if (!admit(qp, raw->pkt))
 		return true;
-	forget_superseded(l, raw);
+	forget_superseded(d, raw);
 	/* The process that the parked requests wait for may have died. */
-	if (l->n_parked)
+	if (d->n_parked)
 		resume(qp, r, now);
 	v = is_behind_parked(qp, raw) ? WAIT : route(qp, raw, now);
 	if (v == WAIT)
-		park(l, raw);
+		park(d, raw);
 	publish_waits(qp);
 	plan_retry(qp, now);
 	return v != RUN;
@@ -637,11 +637,11 @@ bool vrb_delegation_redirect(struct vrb_qp *qp, const struct rx_decoded *raw,
 
 void vrb_delegation_expired(struct vrb_qp *qp, uint64_t now)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 
-	if (l && is_unanswered(l) && !xrc_peer_alive(&l->to, now))
+	if (d && is_unanswered(d) && !xrc_peer_alive(&d->to, now))
 		peer_died(qp);
-	if (l && l->n_parked)
+	if (d && d->n_parked)
 		resume(qp, vrb_main_rx_queue, now);
 	publish_waits(qp);
 	plan_retry(qp, now);
@@ -649,12 +649,12 @@ void vrb_delegation_expired(struct vrb_qp *qp, uint64_t now)
 
 bool vrb_delegation_settled(struct vrb_qp *qp, uint64_t now)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 
-	if (l && is_away(l) && !xrc_peer_alive(&l->to, now))
+	if (d && is_away(d) && !xrc_peer_alive(&d->to, now))
 		peer_died(qp);
 	publish_waits(qp);
-	return !(l && is_unanswered(l)) && !roce_in_message(&qp->roce);
+	return !(d && is_unanswered(d)) && !roce_in_message(&qp->roce);
 }
 
 bool vrb_delegation_unanswered(const struct vrb_qp *qp)
@@ -664,15 +664,15 @@ bool vrb_delegation_unanswered(const struct vrb_qp *qp)
 
 void vrb_delegation_modified(struct vrb_qp *qp)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 
-	if (!l)
+	if (!d)
 		return;
 	if (!wq_receives(qp->wq.state))
-		forget_parked(l);
-	if (is_away(l) && wq_receives(qp->wq.state))
+		forget_parked(d);
+	if (is_away(d) && wq_receives(qp->wq.state))
 		send_config(qp);
-	else if (is_away(l))
+	else if (is_away(d))
 		revoke(qp);
 	publish_waits(qp);
 }
@@ -705,21 +705,21 @@ static void send_packet(struct vrb_qp *qp, const struct xrc_msg *m, uint64_t now
 static void take_answer(struct vrb_qp *qp, const struct xrc_msg *m, struct vrb_rx_queue *r,
 			uint64_t now)
 {
-	struct vrb_delegation *l = qp->xrc.delegation;
+	struct vrb_delegation *d = qp->xrc.delegation;
 	struct roce_snapshot s;
 
 	if (m->head.state) {
 		if (!roce_snapshot_restore(&qp->roce, m->state, m->head.state))
 			return;
 		memcpy(&s, m->state, sizeof(s));
-		l->responses_pending = s.rd_pending && !m->head.final;
+		d->responses_pending = s.rd_pending && !m->head.final;
 	}
 	send_packet(qp, m, now);
-	if (!m->head.final || m->head.seq - l->done > l->sent - l->done)
+	if (!m->head.final || m->head.seq - d->done > d->sent - d->done)
 		return;
-	l->done = m->head.seq;
+	d->done = m->head.seq;
 	if (qp->wq.state == IBV_QPS_ERR) {
-		forget_parked(l);
+		forget_parked(d);
 		revoke(qp);
 	}
 	resume(qp, r, now);

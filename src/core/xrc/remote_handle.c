@@ -52,19 +52,19 @@ static struct remote_qp *find(uint32_t qpn)
 	struct list *pos;
 
 	list_for_each (pos, &remote_qps) {
-		struct remote_qp *a = list_entry(pos, struct remote_qp, node);
+		struct remote_qp *r = list_entry(pos, struct remote_qp, node);
 
-		if (a->qpn == qpn && !list_empty(&a->handles))
-			return a;
+		if (r->qpn == qpn && !list_empty(&r->handles))
+			return r;
 	}
 	return NULL;
 }
 
-static void raise_event(struct remote_qp *a, enum ibv_event_type type)
+static void raise_event(struct remote_qp *r, enum ibv_event_type type)
 {
 	struct list *pos;
 
-	list_for_each (pos, &a->handles) {
+	list_for_each (pos, &r->handles) {
 		struct vrb_qp *handle = list_entry(pos, struct vrb_qp, xrc.node);
 
 		vrb_event_qp(&handle->ibv, &handle->acks, type);
@@ -79,20 +79,20 @@ static bool on_home_died(void *arg, int fd);
  * Watches the home process. If the kernel or a PID namespace prevents that, the next call detects
  * its death. Must hold `lock`.
  */
-static void watch(struct remote_qp *a)
+static void watch(struct remote_qp *r)
 {
-	int slot = host_owner(vrb.host, a->qpn);
+	int slot = host_owner(vrb.host, r->qpn);
 	struct host_peer home;
 
-	a->watch = -1;
+	r->watch = -1;
 	if (!host_peer(vrb.host, slot, &home))
 		return;
-	a->watch = (int)SYS_CALL(SYS_pidfd_open, home.pid, 0);
-	if (a->watch < 0 || !host_alive(vrb.host, slot, home.incarnation) ||
-	    progress_watch(vrb.progress, a->watch, PROGRESS_OWN, on_home_died, NULL)) {
-		if (a->watch >= 0)
-			close(a->watch);
-		a->watch = -1;
+	r->watch = (int)SYS_CALL(SYS_pidfd_open, home.pid, 0);
+	if (r->watch < 0 || !host_alive(vrb.host, slot, home.incarnation) ||
+	    progress_watch(vrb.progress, r->watch, PROGRESS_OWN, on_home_died, NULL)) {
+		if (r->watch >= 0)
+			close(r->watch);
+		r->watch = -1;
 	}
 }
 
@@ -105,19 +105,19 @@ static void unwatch(int fd)
 	close(fd);
 }
 
-static void home_died(struct remote_qp *a)
+static void home_died(struct remote_qp *r)
 {
-	int owner = host_owner(vrb.host, a->qpn);
+	int owner = host_owner(vrb.host, r->qpn);
 
-	a->watch = -1;
-	if (list_empty(&a->handles)) {
-		list_del(&a->node);
-		free(a);
+	r->watch = -1;
+	if (list_empty(&r->handles)) {
+		list_del(&r->node);
+		free(r);
 	} else if (owner == HOST_NO_SLOT) {
-		log_warn(LOG_CORE, "QP 0x%x is lost: its home process has died", a->qpn);
-		raise_event(a, IBV_EVENT_QP_FATAL);
+		log_warn(LOG_CORE, "QP 0x%x is lost: its home process has died", r->qpn);
+		raise_event(r, IBV_EVENT_QP_FATAL);
 	} else if (owner != host_slot(vrb.host)) {
-		watch(a);
+		watch(r);
 	}
 }
 
@@ -127,10 +127,10 @@ static bool on_home_died(void *arg, int fd)
 
 	lock_acquire(&lock);
 	list_for_each_safe (pos, tmp, &remote_qps) {
-		struct remote_qp *a = list_entry(pos, struct remote_qp, node);
+		struct remote_qp *r = list_entry(pos, struct remote_qp, node);
 
-		if (a->watch == fd)
-			home_died(a);
+		if (r->watch == fd)
+			home_died(r);
 	}
 	lock_release(&lock);
 	unwatch(fd);
@@ -175,17 +175,17 @@ static int call(struct vrb_qp *handle, enum xrc_call what, const void *body, siz
 /* Adds the handle to its remote_qp, `fresh` if there is none yet. True if `fresh` was used. */
 static bool enter(struct vrb_qp *handle, struct remote_qp *fresh)
 {
-	struct remote_qp *a;
+	struct remote_qp *r;
 
 	lock_acquire(&lock);
-	a = find(handle->wq.qpn);
-	if (!a) {
+	r = find(handle->wq.qpn);
+	if (!r) {
 		list_add_tail(&remote_qps, &fresh->node);
 		list_init(&fresh->handles);
 	}
-	list_add_tail(a ? &a->handles : &fresh->handles, &handle->xrc.node);
+	list_add_tail(r ? &r->handles : &fresh->handles, &handle->xrc.node);
 	lock_release(&lock);
-	return !a;
+	return !r;
 }
 
 /*
@@ -194,7 +194,7 @@ static bool enter(struct vrb_qp *handle, struct remote_qp *fresh)
  */
 static bool leave(struct vrb_qp *handle, bool *last, int *fd)
 {
-	struct remote_qp *a;
+	struct remote_qp *r;
 
 	lock_acquire(&lock);
 	*last = false;
@@ -203,13 +203,13 @@ static bool leave(struct vrb_qp *handle, bool *last, int *fd)
 		lock_release(&lock);
 		return false;
 	}
-	a = find(handle->wq.qpn);
+	r = find(handle->wq.qpn);
 	list_del(&handle->xrc.node);
-	*last = list_empty(&a->handles);
+	*last = list_empty(&r->handles);
 	if (*last) {
-		list_del(&a->node);
-		*fd = a->watch;
-		free(a);
+		list_del(&r->node);
+		*fd = r->watch;
+		free(r);
 	}
 	lock_release(&lock);
 	return true;
@@ -217,12 +217,12 @@ static bool leave(struct vrb_qp *handle, bool *last, int *fd)
 
 static void begin_watch(struct vrb_qp *handle)
 {
-	struct remote_qp *a;
+	struct remote_qp *r;
 
 	lock_acquire(&lock);
-	a = is_ours(handle) ? NULL : find(handle->wq.qpn);
-	if (a)
-		watch(a);
+	r = is_ours(handle) ? NULL : find(handle->wq.qpn);
+	if (r)
+		watch(r);
 	lock_release(&lock);
 }
 
@@ -318,33 +318,33 @@ int vrb_remote_query(struct vrb_qp *handle, struct ibv_qp_attr *attr)
 void vrb_remote_receive(const struct xrc_msg *m)
 {
 	struct xrc_event e;
-	struct remote_qp *a;
+	struct remote_qp *r;
 
 	if (m->head.body != sizeof(e) || host_owner(vrb.host, m->head.qpn) != m->head.slot)
 		return;
 	memcpy(&e, m->body, sizeof(e));
 	lock_acquire(&lock);
-	a = find(m->head.qpn);
-	if (a && e.type == XRC_NEW_HOME)
-		watch(a);	/* the old home's pidfd is unwatched when it exits */
-	else if (a && e.type <= IBV_EVENT_WQ_FATAL)
-		raise_event(a, e.type);
+	r = find(m->head.qpn);
+	if (r && e.type == XRC_NEW_HOME)
+		watch(r);	/* the old home's pidfd is unwatched when it exits */
+	else if (r && e.type <= IBV_EVENT_WQ_FATAL)
+		raise_event(r, e.type);
 	lock_release(&lock);
 }
 
 /* Moves the handles to a QP of this process. */
-static void settle_here(struct remote_qp *a, struct vrb_qp *qp)
+static void settle_here(struct remote_qp *r, struct vrb_qp *qp)
 {
-	while (!list_empty(&a->handles)) {
-		struct vrb_qp *handle = list_entry(a->handles.next, struct vrb_qp, xrc.node);
+	while (!list_empty(&r->handles)) {
+		struct vrb_qp *handle = list_entry(r->handles.next, struct vrb_qp, xrc.node);
 
 		list_del(&handle->xrc.node);
 		vrb_xrcd_add_handle(qp, handle);
 		store_release(&handle->config.target, qp);
 	}
-	if (a->watch < 0) {
-		list_del(&a->node);
-		free(a);
+	if (r->watch < 0) {
+		list_del(&r->node);
+		free(r);
 	}
 }
 
@@ -352,18 +352,18 @@ int vrb_remote_on_import(const struct xrc_msg *m, uint64_t now, void *reply, siz
 {
 	struct xrc_import import;
 	struct vrb_qp *qp;
-	struct remote_qp *a;
+	struct remote_qp *r;
 	int err = ENOENT;
 
 	memcpy(&import, m->body, sizeof(import));
 	lock_acquire(&lock);
-	a = find(m->head.qpn);
-	if (a && !memcmp(&a->domain->key, &import.config.domain, sizeof(a->domain->key))) {
-		err = vrb_xrc_import(list_entry(a->handles.next, struct vrb_qp, xrc.node),
+	r = find(m->head.qpn);
+	if (r && !memcmp(&r->domain->key, &import.config.domain, sizeof(r->domain->key))) {
+		err = vrb_xrc_import(list_entry(r->handles.next, struct vrb_qp, xrc.node),
 				     &import, m,
 				&qp);
 		if (!err)
-			settle_here(a, qp);
+			settle_here(r, qp);
 	}
 	lock_release(&lock);
 	return err;

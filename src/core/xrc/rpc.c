@@ -27,12 +27,12 @@ static struct lock rpc_lock;	/* a leaf */
 static struct list rpcs = { &rpcs, &rpcs };
 static uint32_t last_id;
 
-static bool is_done(struct rpc *a)
+static bool is_done(struct rpc *rpc)
 {
 	bool done;
 
 	lock_acquire(&rpc_lock);
-	done = a->done;
+	done = rpc->done;
 	lock_release(&rpc_lock);
 	return done;
 }
@@ -55,20 +55,20 @@ static int wait_once(struct xrc_peer *to, uint64_t start)
 	return 0;
 }
 
-static int await(struct rpc *a, struct xrc_peer *to, uint64_t start)
+static int await(struct rpc *rpc, struct xrc_peer *to, uint64_t start)
 {
 	int err = 0;
 
-	while (!err && !is_done(a))
+	while (!err && !is_done(rpc))
 		err = wait_once(to, start);
-	return err ? err : a->err;
+	return err ? err : rpc->err;
 }
 
 int xrc_rpc(int slot, enum xrc_call call, uint32_t qpn, const void *body, size_t body_len,
 	    const void *state, size_t state_len, void *reply, size_t reply_len)
 {
 	struct xrc_head head = { .kind = XRC_RPC, .qpn = qpn, .epoch = call };
-	struct rpc a = { .reply = reply, .len = reply_len };
+	struct rpc rpc = { .reply = reply, .len = reply_len };
 	uint64_t start = clock_now();
 	struct xrc_peer to;
 	int err, over = 0;
@@ -76,8 +76,8 @@ int xrc_rpc(int slot, enum xrc_call call, uint32_t qpn, const void *body, size_t
 	if (!xrc_peer_find(&to, slot))
 		return ESRCH;
 	lock_acquire(&rpc_lock);
-	a.id = head.seq = ++last_id;
-	list_add_tail(&rpcs, &a.node);
+	rpc.id = head.seq = ++last_id;
+	list_add_tail(&rpcs, &rpc.node);
 	lock_release(&rpc_lock);
 	do
 		err = xrc_send(&to, &head, body, body_len, state, state_len, NULL, 0);
@@ -85,9 +85,9 @@ int xrc_rpc(int slot, enum xrc_call call, uint32_t qpn, const void *body, size_t
 	if (err)
 		err = over ? over : ESRCH;
 	else
-		err = await(&a, &to, start);
+		err = await(&rpc, &to, start);
 	lock_acquire(&rpc_lock);
-	list_del(&a.node);
+	list_del(&rpc.node);
 	lock_release(&rpc_lock);
 	xrc_peer_drop(&to);
 	return err;
@@ -99,16 +99,16 @@ void xrc_take_reply(const struct xrc_msg *m)
 
 	lock_acquire(&rpc_lock);
 	list_for_each (pos, &rpcs) {
-		struct rpc *a = list_entry(pos, struct rpc, node);
+		struct rpc *rpc = list_entry(pos, struct rpc, node);
 
-		if (a->id != m->head.seq)
+		if (rpc->id != m->head.seq)
 			continue;
-		a->err = (int)m->head.epoch;
-		if (!a->err && m->head.body != a->len)
-			a->err = EPROTO;
-		if (!a->err && a->len)
-			memcpy(a->reply, m->body, a->len);
-		a->done = true;
+		rpc->err = (int)m->head.epoch;
+		if (!rpc->err && m->head.body != rpc->len)
+			rpc->err = EPROTO;
+		if (!rpc->err && rpc->len)
+			memcpy(rpc->reply, m->body, rpc->len);
+		rpc->done = true;
 	}
 	lock_release(&rpc_lock);
 }
