@@ -3,7 +3,10 @@
  * ibv_open_qp() of an XRC receive QP of another process: calls through the handle, events, and the
  * QP's life until its last handle is closed.
  */
+#include <dirent.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -14,6 +17,7 @@ enum {
 	WRITES = 100,	/* fit into a lane */
 	OPENING = 4,
 	STOPPED_MS = 1500,	/* longer than a message may take to end */
+	MANY = 100,
 };
 
 /* A handle answers queries and gets the QP's events. */
@@ -248,6 +252,84 @@ static void test_orphan(void)
 	group_end(&f);
 }
 
+/* How many processes does this one watch? Each takes a descriptor, and one of 64 watches. */
+static int watched(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+	int n = 0;
+
+	CHECK(dir);
+	while ((e = readdir(dir))) {
+		char link[64] = "";
+
+		if (readlinkat(dirfd(dir), e->d_name, link, sizeof(link) - 1) > 0)
+			n += strstr(link, "[pidfd]") != NULL;
+	}
+	closedir(dir);
+	return n;
+}
+
+static struct ibv_qp *open_number(struct xrc *x, uint32_t qpn)
+{
+	struct ibv_qp_open_attr attr = {
+		.comp_mask = IBV_QP_OPEN_ATTR_NUM | IBV_QP_OPEN_ATTR_XRCD | IBV_QP_OPEN_ATTR_TYPE,
+		.qp_num = qpn, .xrcd = x->xrcd, .qp_type = IBV_QPT_XRC_RECV,
+	};
+
+	return ibv_open_qp(x->rc.ctx, &attr);
+}
+
+/* Creates MANY QPs, and closes them once they are open elsewhere. */
+static void many_home(int sock)
+{
+	struct ibv_qp *qp[MANY];
+	struct xrc x;
+
+	alarm(RC_LIMIT_S);
+	xrc_open(&x, group_file, O_CREAT);
+	for (int i = 0; i < MANY; i++) {
+		qp[i] = xrc_recv_qp(&x);
+		child_send(sock, &qp[i]->qp_num, sizeof(uint32_t));
+	}
+	rc_barrier(sock);
+	for (int i = 0; i < MANY; i++)
+		CHECK_EQ(ibv_destroy_qp(qp[i]), 0);
+	rc_barrier(sock);
+	rc_barrier(sock);
+	xrc_close(&x);
+}
+
+/*
+ * A process watches each home once, however many of its QPs it has open, and not any more when it
+ * has none: also if it has become their home, and the old one goes on.
+ */
+static void test_many(void)
+{
+	struct child home = child_fork(many_home);
+	struct ibv_qp *qp[MANY];
+	struct xrc x;
+
+	alarm(RC_LIMIT_S);
+	xrc_open(&x, group_file, O_CREAT);
+	for (int i = 0; i < MANY; i++) {
+		uint32_t qpn;
+
+		child_recv(home.sock, &qpn, sizeof(qpn));
+		qp[i] = open_number(&x, qpn);
+		CHECK(qp[i]);
+	}
+	CHECK_EQ(watched(), 1);
+	rc_barrier(home.sock);
+	rc_barrier(home.sock);
+	for (int i = 0; i < MANY; i++)
+		CHECK_EQ(ibv_destroy_qp(qp[i]), 0);
+	CHECK_EQ(watched(), 0);
+	rc_barrier(home.sock);
+	child_join(&home);
+	xrc_close(&x);
+}
+
 int main(int argc, char **argv)
 {
 	static const struct group_case cases[] = {
@@ -255,7 +337,7 @@ int main(int argc, char **argv)
 		{ "MODIFY", test_open_modify }, { "INHERIT", test_inherit },
 		{ "MOVE", test_move },          { "ORPHAN", test_orphan },
 		{ "WAITING", test_waiting },    { "STOPPED", test_stopped },
-		{ "ARRIVED", test_arrived },
+		{ "ARRIVED", test_arrived },    { "MANY", test_many },
 	};
 
 	return group_main(argc, argv, cases, sizeof(cases) / sizeof(cases[0]));

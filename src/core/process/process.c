@@ -250,6 +250,7 @@ static void bring_down(void)
 	vrb_introspect_stop();
 	stop_monitor();
 	vrb_raw_stop();
+	vrb_remote_stop();
 	vrb_progress_stop();
 	vrb_responder_free_all();
 	vrb_xrc_resend_stop();

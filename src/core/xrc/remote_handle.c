@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * One struct remote_qp, with all its handles, per QP that is open here and has its home in another
- * process. When this process becomes the home, the handles move to the QP; a watched remote_qp then
- * remains until the former home exits.
+ * process; one struct home per such process. When this process becomes the home, the handles move
+ * to the QP.
  *
  * Locks: `calls`, outside vrb.lock, is held while a QP is opened or closed, including remote
- * calls. `lock` protects the list and the handles' targets; it ranks below vrb.poll_lock and above
- * qp->lock.
+ * calls. `lock` protects both lists and the handles' targets; it ranks below vrb.poll_lock and
+ * above qp->lock.
  */
 #include "core/xrc/remote_handle.h"
 
@@ -34,17 +34,29 @@
 
 enum { PAUSE_NS = 1000000 };
 
+/*
+ * A process that is watched, because it is the home of remote QPs: once for all of them, since the
+ * progress thread has few watches. Whoever takes it off the list closes its descriptor.
+ */
+struct home {
+	struct list node;
+	uint64_t incarnation;
+	int fd;			/* pidfd */
+	unsigned int qps;	/* remote_qps that name it */
+};
+
 struct remote_qp {
 	struct list node;
 	uint32_t qpn;
 	struct xrc_domain *domain;
-	struct list handles;	/* struct vrb_qp.xrc.node */
-	int watch;		/* pidfd of the home process; -1: not watched */
+	struct list handles;	/* struct vrb_qp.xrc.node; one at least */
+	struct home *home;	/* NULL: not watched */
 };
 
 static pthread_mutex_t calls = PTHREAD_MUTEX_INITIALIZER;
 static struct lock lock;
 static struct list remote_qps = { &remote_qps, &remote_qps };
+static struct list homes = { &homes, &homes };
 
 /* Must hold `lock`. */
 static struct remote_qp *find(uint32_t qpn)
@@ -54,7 +66,7 @@ static struct remote_qp *find(uint32_t qpn)
 	list_for_each (pos, &remote_qps) {
 		struct remote_qp *r = list_entry(pos, struct remote_qp, node);
 
-		if (r->qpn == qpn && !list_empty(&r->handles))
+		if (r->qpn == qpn)
 			return r;
 	}
 	return NULL;
@@ -75,45 +87,114 @@ static void raise_event(struct remote_qp *r, enum ibv_event_type type)
 
 static bool on_home_died(void *arg, int fd);
 
-/*
- * Watches the home process. If the kernel or a PID namespace prevents that, the next call detects
- * its death. Must hold `lock`.
- */
+/* Must hold `lock`. */
+static struct home *find_home(uint64_t incarnation)
+{
+	struct list *pos;
+
+	list_for_each (pos, &homes) {
+		struct home *home = list_entry(pos, struct home, node);
+
+		if (home->incarnation == incarnation)
+			return home;
+	}
+	return NULL;
+}
+
+/* NULL: the kernel or a PID namespace prevents it, or the process has died. Must hold `lock`. */
+static struct home *new_home(int slot, const struct host_peer *process)
+{
+	struct home *home = calloc(1, sizeof(*home));
+
+	if (!home)
+		return NULL;
+	home->incarnation = process->incarnation;
+	home->fd = (int)SYS_CALL(SYS_pidfd_open, process->pid, 0);
+	if (home->fd >= 0 && host_alive(vrb.host, slot, process->incarnation) &&
+	    !progress_watch(vrb.progress, home->fd, PROGRESS_OWN, on_home_died, NULL)) {
+		list_add_tail(&homes, &home->node);
+		return home;
+	}
+	if (home->fd >= 0)
+		close(home->fd);
+	free(home);
+	return NULL;
+}
+
+/* Must hold `lock`. */
+static void set_home(struct remote_qp *r, struct home *home)
+{
+	if (r->home)
+		r->home->qps--;
+	r->home = home;
+	if (home)
+		home->qps++;
+}
+
+/* Watches the home process. If that fails, the next call detects its death. Must hold `lock`. */
 static void watch(struct remote_qp *r)
 {
 	int slot = host_owner(vrb.host, r->qpn);
-	struct host_peer home;
+	struct home *home = NULL;
+	struct host_peer process;
 
-	r->watch = -1;
-	if (!host_peer(vrb.host, slot, &home))
-		return;
-	r->watch = (int)SYS_CALL(SYS_pidfd_open, home.pid, 0);
-	if (r->watch < 0 || !host_alive(vrb.host, slot, home.incarnation) ||
-	    progress_watch(vrb.progress, r->watch, PROGRESS_OWN, on_home_died, NULL)) {
-		if (r->watch >= 0)
-			close(r->watch);
-		r->watch = -1;
+	if (host_peer(vrb.host, slot, &process)) {
+		home = find_home(process.incarnation);
+		if (!home)
+			home = new_home(slot, &process);
 	}
+	set_home(r, home);
 }
 
-/* Must not hold `lock`, which the callback takes. */
-static void unwatch(int fd)
+/* Must hold `lock`. */
+static void drop(struct remote_qp *r)
 {
-	if (fd < 0)
-		return;
-	progress_unwatch(vrb.progress, fd);
-	close(fd);
+	set_home(r, NULL);
+	list_del(&r->node);
+	free(r);
+}
+
+/* It is off the list. Must not hold `lock`, which the callback takes. */
+static void unwatch(struct home *home)
+{
+	progress_unwatch(vrb.progress, home->fd);
+	close(home->fd);
+	free(home);
+}
+
+static struct home *take_unused(void)
+{
+	struct home *found = NULL;
+	struct list *pos;
+
+	lock_acquire(&lock);
+	list_for_each (pos, &homes) {
+		struct home *home = list_entry(pos, struct home, node);
+
+		if (!home->qps)
+			found = home;
+	}
+	if (found)
+		list_del(&found->node);
+	lock_release(&lock);
+	return found;
+}
+
+/* Of processes that are the home of no QP that is open here: it may have moved. */
+static void unwatch_unused(void)
+{
+	struct home *home;
+
+	while ((home = take_unused()))
+		unwatch(home);
 }
 
 static void home_died(struct remote_qp *r)
 {
 	int owner = host_owner(vrb.host, r->qpn);
 
-	r->watch = -1;
-	if (list_empty(&r->handles)) {
-		list_del(&r->node);
-		free(r);
-	} else if (owner == HOST_NO_SLOT) {
+	set_home(r, NULL);
+	if (owner == HOST_NO_SLOT) {
 		log_warn(LOG_CORE, "QP 0x%x is lost: its home process has died", r->qpn);
 		raise_event(r, IBV_EVENT_QP_FATAL);
 	} else if (owner != host_slot(vrb.host)) {
@@ -121,19 +202,38 @@ static void home_died(struct remote_qp *r)
 	}
 }
 
+/* Takes the home with this descriptor off the list; NULL: another thread has. */
+static struct home *take_dead(int fd)
+{
+	struct list *pos;
+
+	list_for_each (pos, &homes) {
+		struct home *home = list_entry(pos, struct home, node);
+
+		if (home->fd == fd) {
+			list_del(&home->node);
+			return home;
+		}
+	}
+	return NULL;
+}
+
 static bool on_home_died(void *arg, int fd)
 {
-	struct list *pos, *tmp;
+	struct home *home;
+	struct list *pos;
 
 	lock_acquire(&lock);
-	list_for_each_safe (pos, tmp, &remote_qps) {
+	home = take_dead(fd);
+	list_for_each (pos, &remote_qps) {
 		struct remote_qp *r = list_entry(pos, struct remote_qp, node);
 
-		if (r->watch == fd)
+		if (home && r->home == home)
 			home_died(r);
 	}
 	lock_release(&lock);
-	unwatch(fd);
+	if (home)
+		unwatch(home);
 	return true;
 }
 
@@ -189,16 +289,15 @@ static bool enter(struct vrb_qp *handle, struct remote_qp *fresh)
 }
 
 /*
- * Removes a handle, and with the last one its remote_qp. The caller must unwatch *fd. False: the
- * handle now belongs to a QP of this process.
+ * Removes a handle, and with the last one its remote_qp. False: the handle now belongs to a QP of
+ * this process.
  */
-static bool leave(struct vrb_qp *handle, bool *last, int *fd)
+static bool leave(struct vrb_qp *handle, bool *last)
 {
 	struct remote_qp *r;
 
 	lock_acquire(&lock);
 	*last = false;
-	*fd = -1;
 	if (is_ours(handle)) {
 		lock_release(&lock);
 		return false;
@@ -206,11 +305,8 @@ static bool leave(struct vrb_qp *handle, bool *last, int *fd)
 	r = find(handle->wq.qpn);
 	list_del(&handle->xrc.node);
 	*last = list_empty(&r->handles);
-	if (*last) {
-		list_del(&r->node);
-		*fd = r->watch;
-		free(r);
-	}
+	if (*last)
+		drop(r);
 	lock_release(&lock);
 	return true;
 }
@@ -232,7 +328,7 @@ static int open_new(struct vrb_qp *handle)
 	struct xrc_key key = handle->config.xrcd->domain->key;
 	uint32_t state = 0;
 	bool last;
-	int fd, err;
+	int err;
 
 	/*
 	 * The number belongs to this process, but not to a QP in the domain: an imported QP would
@@ -246,7 +342,7 @@ static int open_new(struct vrb_qp *handle)
 		handle->ibv.state = state;
 	if (!err)
 		begin_watch(handle);
-	if (err && err != EALREADY && leave(handle, &last, &fd))
+	if (err && err != EALREADY && leave(handle, &last))
 		return err;
 	return 0;
 }
@@ -263,12 +359,12 @@ int vrb_remote_open(struct vrb_qp *handle)
 		return ENOMEM;
 	fresh->qpn = handle->wq.qpn;
 	fresh->domain = handle->config.xrcd->domain;
-	fresh->watch = -1;
 	pthread_mutex_lock(&calls);
 	if (enter(handle, fresh))
 		err = open_new(handle);
 	else
 		free(fresh);
+	unwatch_unused();
 	pthread_mutex_unlock(&calls);
 	return err == ENOMEM || err == ETIMEDOUT ? err : err ? EINVAL : 0;
 }
@@ -276,11 +372,10 @@ int vrb_remote_open(struct vrb_qp *handle)
 bool vrb_remote_close(struct vrb_qp *handle)
 {
 	bool last, was_remote;
-	int fd;
 
 	pthread_mutex_lock(&calls);
-	was_remote = leave(handle, &last, &fd);
-	unwatch(fd);
+	was_remote = leave(handle, &last);
+	unwatch_unused();
 	if (last)
 		call(handle, XRC_CALL_CLOSE, NULL, 0, NULL, 0);
 	pthread_mutex_unlock(&calls);
@@ -326,7 +421,7 @@ void vrb_remote_receive(const struct xrc_msg *m)
 	lock_acquire(&lock);
 	r = find(m->head.qpn);
 	if (r && e.type == XRC_NEW_HOME)
-		watch(r);	/* the old home's pidfd is unwatched when it exits */
+		watch(r);
 	else if (r && e.type <= IBV_EVENT_WQ_FATAL)
 		raise_event(r, e.type);
 	lock_release(&lock);
@@ -342,10 +437,7 @@ static void settle_here(struct remote_qp *r, struct vrb_qp *qp)
 		vrb_xrcd_add_handle(qp, handle);
 		store_release(&handle->config.target, qp);
 	}
-	if (r->watch < 0) {
-		list_del(&r->node);
-		free(r);
-	}
+	drop(r);
 }
 
 int vrb_remote_on_import(const struct xrc_msg *m, uint64_t now, void *reply, size_t *len)
@@ -369,10 +461,23 @@ int vrb_remote_on_import(const struct xrc_msg *m, uint64_t now, void *reply, siz
 	return err;
 }
 
+/* The QPs that are left belong to contexts that were closed without them. */
+void vrb_remote_stop(void)
+{
+	struct list *pos;
+
+	lock_acquire(&lock);
+	list_for_each (pos, &remote_qps)
+		set_home(list_entry(pos, struct remote_qp, node), NULL);
+	lock_release(&lock);
+	unwatch_unused();
+}
+
 void vrb_remote_forget_all(void)
 {
 	xrc_rpc_forget();
 	list_init(&remote_qps);
+	list_init(&homes);
 	lock_renew(&lock);
 	pthread_mutex_init(&calls, NULL);
 }

@@ -35,6 +35,9 @@ void vrb_remote_receive(const struct xrc_msg *m);
 /* Handler of XRC_CALL_IMPORT (rpc.h). Must hold vrb.poll_lock. */
 int vrb_remote_on_import(const struct xrc_msg *m, uint64_t now, void *reply, size_t *len);
 
+/* When the process state ends: watches no process any more. Must hold no lock but vrb.life. */
+void vrb_remote_stop(void);
+
 /* In a forked child. */
 void vrb_remote_forget_all(void);
 
