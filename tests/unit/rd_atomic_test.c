@@ -524,6 +524,25 @@ static void slots_are_made_by_the_first_request(void **state)
 	assert_ptr_equal(e.qp.rd_atomic, e.rd);
 }
 
+/* Answers that were not sent end with their connection, and take no place from the next one's. */
+static void a_reset_forgets_answers(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	for (uint32_t i = 0; i < ENV_RD; i++)
+		env_request(&e, ROCE_RC_READ_REQUEST, ENV_PSN + i, 0);
+	assert_true(roce_responses_pending(&e.qp));
+	env_move(&e, IBV_QPS_RESET);
+	assert_false(roce_responses_pending(&e.qp));
+	env_rtr(&e);
+	for (uint32_t i = 0; i < ENV_RD; i++)
+		assert_int_equal(e.rd[i].kind, ROCE_RD_FREE);
+	for (uint32_t i = 0; i < ENV_RD; i++)
+		env_request(&e, ROCE_RC_READ_REQUEST, ENV_PSN + i, 0);
+	assert_int_equal(env_drain(&e), ENV_RD);
+	assert_int_equal(e.out.bth.psn, ENV_PSN + ENV_RD - 1);
+	assert_false(roce_responses_pending(&e.qp));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -549,6 +568,7 @@ int main(void)
 		cmocka_unit_test(slots_are_reused_in_order),
 		cmocka_unit_test(memory_deregistered_during_the_response),
 		cmocka_unit_test(slots_are_made_by_the_first_request),
+		cmocka_unit_test(a_reset_forgets_answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -135,6 +135,9 @@ static void length_rows(void **state)
 		{ 0xff, ROCE_RC_WRITE_ONLY, 257, 256, false },
 		{ 0xff, ROCE_RC_WRITE_FIRST, 256, 256, false },
 		{ 0xff, ROCE_RC_WRITE_FIRST, 257, 256, true },
+		{ 0xff, ROCE_RC_WRITE_FIRST, 1u << 31, 256,
+		  true }, /* the length is correct, the range is not */
+		{ 0xff, ROCE_RC_WRITE_FIRST, (1u << 31) + 1, 256, false },
 		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_LAST, 300, 44, true },
 		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_LAST, 300, 43, false },
 		{ ROCE_RC_WRITE_FIRST, ROCE_RC_WRITE_LAST, 300, 45, false },
@@ -144,6 +147,10 @@ static void length_rows(void **state)
 		{ 0xff, ROCE_RC_READ_REQUEST, 1u << 31, 0,
 		  true }, /* the length is correct, the range is not */
 		{ 0xff, ROCE_RC_READ_REQUEST, (1u << 31) + 1, 0, false },
+		{ 0xff, ROCE_RC_ATOMIC_WRITE, 8, 8, true },
+		{ 0xff, ROCE_RC_ATOMIC_WRITE, 7, 8, false },
+		{ 0xff, ROCE_RC_ATOMIC_WRITE, 8, 4, false },
+		{ 0xff, ROCE_RC_ATOMIC_WRITE, 4, 4, false },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
