@@ -281,66 +281,91 @@ static uint32_t room_for(const struct send_wqe *next)
 	return max((uint32_t)PUT_MAX, message);
 }
 
+/* One call of vrb_peer_tx(). */
+struct turn {
+	uint64_t now;
+	struct lane_tx *tx;
+	bool dead;		/* the peer's process */
+	bool watched;		/* mirrored traffic needs whole packets */
+	bool messages;		/* requests may become messages */
+	struct roce_piggyback_ack ack;
+	bool sent, full;
+};
+
+/* False: the engine has no packet now. */
+static bool send_packet(struct vrb_qp *qp, struct turn *t)
+{
+	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
+	const struct net_path *path;
+	size_t len = roce_output_with(&qp->roce, packet, sizeof(packet), &path, &t->ack, t->now);
+
+	if (!len || t->dead)
+		return len;
+	if (unlikely(t->watched))
+		vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path, packet, len, false);
+	put(qp, t->tx, packet, len, &t->ack);
+	qp->peer.tx_head = t->tx->head;	/* the next request may be a WRITE of UC */
+	t->sent = true;
+	return true;
+}
+
+/* False: nothing more can leave now. */
+static bool send_next(struct vrb_qp *qp, struct turn *t)
+{
+	const struct send_wqe *next = t->messages ? next_message(qp) : NULL;
+
+	t->full = !t->dead && !lane_tx_room(t->tx, room_for(next));
+	if (t->full)
+		return false;
+	if (next && vrb_peer_put_message(qp, t->tx, vrb_peer_message_place(next, t->tx))) {
+		t->sent = true;
+		return true;
+	}
+	return send_packet(qp, t);
+}
+
+static void end_turn(struct vrb_qp *qp, const struct turn *t)
+{
+	uint64_t full_since;
+
+	if (t->sent)
+		qp->peer.tx_head = t->tx->head;
+	if (roce_awaits_word(&qp->roce))
+		vrb_word_want(qp, t->tx->head - 1);
+	if (unlikely(t->full))
+		vrb_word_foretell(qp);
+	full_since = unlikely(t->full) ? peer_full_since(qp->peer.process, t->now) : 0;
+	vrb_peer_tx_end(qp, t->sent);
+	note_room(&qp->peer, full_since, t->sent, t->now);
+	note_answers(qp, t->full);
+}
+
 /*
  * Packets to a dead peer are dropped as on a network: the engine must consider them sent, or it
  * would never count a retry. Packets to a live peer wait for room indefinitely.
  */
 bool vrb_peer_tx(struct vrb_qp *qp, uint64_t now)
 {
-	uint8_t packet[(ROCE_MAX_PACKET + 63) & ~63];
-	bool sent = false, full = false, dead, watched, whole, plain, messages;
-	const struct net_path *path;
-	struct roce_piggyback_ack ack;
-	uint64_t full_since;
-	struct lane_tx *tx;
-	size_t len = 1;
+	struct turn t = { .now = now };
+	bool whole, plain;
 
 	if (!vrb_peer_lookup(qp, now))
 		return false;
-	watched = vrb_mirror_enabled(now);
-	whole = watched || tapped_whole();
+	t.watched = vrb_mirror_enabled(now);
+	whole = t.watched || tapped_whole();
 	note_abilities(qp, whole);
-	dead = has_died(qp, now);
-	plain = !whole && !dead && roce_is_plain(&qp->roce);
-	messages = plain && qp->wq.type == IBV_QPT_RC;
-	/* mirrored traffic needs the ACK as a packet */
-	ack.allowed = !whole && qp->wq.type == IBV_QPT_RC;
-	if (unlikely(dead))
+	t.dead = has_died(qp, now);
+	plain = !whole && !t.dead && roce_is_plain(&qp->roce);
+	t.messages = plain && qp->wq.type == IBV_QPT_RC;
+	t.ack.allowed = !whole && qp->wq.type == IBV_QPT_RC;
+	if (unlikely(t.dead))
 		vrb_peer_drop_kept(&qp->peer);
-	tx = local_tx_begin(qp->peer.process);
+	t.tx = local_tx_begin(qp->peer.process);
 	if (unlikely(qp->peer.n_kept))
-		full = !put_kept(&qp->peer, tx, &sent);
-	while (len && !full && roce_has_output(&qp->roce)) {
-		const struct send_wqe *next = messages ? next_message(qp) : NULL;
-		bool room = !dead && lane_tx_room(tx, room_for(next));
-
-		full = !room && !dead;
-		if (room && next &&
-		    vrb_peer_put_message(qp, tx, vrb_peer_message_place(next, tx))) {
-			sent = true;
-			continue;
-		}
-		if (!full)
-			len = roce_output_with(&qp->roce, packet, sizeof(packet), &path, &ack, now);
-		if (!room || !len)
-			continue;
-		if (unlikely(watched))
-			vrb_mirror_packet(&qp->config.ctx->dev->port, qp->now, path, packet, len,
-					  false);
-		put(qp, tx, packet, len, &ack);
-		qp->peer.tx_head = tx->head;	/* the next request may be a WRITE of UC */
-		sent = true;
-	}
-	if (sent)
-		qp->peer.tx_head = tx->head;
-	if (roce_awaits_word(&qp->roce))
-		vrb_word_want(qp, tx->head - 1);
-	if (unlikely(full))
-		vrb_word_foretell(qp);
-	full_since = unlikely(full) ? peer_full_since(qp->peer.process, now) : 0;
-	vrb_peer_tx_end(qp, sent);
-	note_room(&qp->peer, full_since, sent, now);
-	note_answers(qp, full);
+		t.full = !put_kept(&qp->peer, t.tx, &t.sent);
+	while (!t.full && roce_has_output(&qp->roce) && send_next(qp, &t))
+		;
+	end_turn(qp, &t);
 	vrb_peer_note_plain(qp, plain);
 	return true;
 }
