@@ -10,9 +10,9 @@
 
 #include <cmocka.h>
 
-#include "core/qp/tag_list.h"
 #include "random.h"
 #include "util/compiler.h"
+#include "wq/tag_list.h"
 
 enum {
 	ORACLE_TAGS = 40,

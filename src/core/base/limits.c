@@ -3,6 +3,7 @@
 
 #include "flow/hash.h"
 #include "roce/engine.h"
+#include "wq/tag_list.h"
 
 enum {
 	MAX_QP = 1 << 18,

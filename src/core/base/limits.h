@@ -20,8 +20,6 @@ enum {
 	VRB_RATE_MAX = 400000000,
 	VRB_MAX_RWQ_TABLES = 1 << 16,
 	VRB_MAX_RWQ_TABLE_SIZE = 1 << 9,
-	TAGS_MAX = 4096,	/* must fit the 16-bit index in a tag handle */
-	TAG_MAX_SGE = 4,
 	TM_MAX_OPS = 1 << 16,
 	TM_MAX_REQUEST = 256,	/* a rendezvous request fits one packet at any path MTU */
 };

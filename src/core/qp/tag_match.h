@@ -12,8 +12,8 @@
 #include <infiniband/verbs.h>
 
 #include "core/base/limits.h"
-#include "core/qp/tag_list.h"
 #include "wq/qp.h"
+#include "wq/tag_list.h"
 
 struct vrb_qp;
 struct vrb_srq;

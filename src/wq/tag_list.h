@@ -14,8 +14,8 @@
  *
  * No locks: the caller serialises. Only tags_init() allocates.
  */
-#ifndef VRB_CORE_QP_TAG_LIST_H
-#define VRB_CORE_QP_TAG_LIST_H
+#ifndef VRB_WQ_TAG_LIST_H
+#define VRB_WQ_TAG_LIST_H
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -23,8 +23,12 @@
 #include <infiniband/tm_types.h>
 #include <infiniband/verbs.h>
 
-#include "core/base/limits.h"
 #include "util/list.h"
+
+enum {
+	TAGS_MAX = 4096,	/* must fit the 16-bit index in a tag handle */
+	TAG_MAX_SGE = 4,
+};
 
 /* Header of a rendezvous request; also of the FIN that ends it. */
 struct tag_request {

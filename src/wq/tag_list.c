@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The matching list; tag_list.h documents the interface. */
-#include "core/qp/tag_list.h"
+#include "wq/tag_list.h"
 
 #include <errno.h>
 #include <stdlib.h>
