@@ -50,7 +50,11 @@ static void take_out(struct local *l, const struct local_peer *peer)
 	lock_release(&l->reading);
 }
 
-void peer_reap(struct local *l)
+/*
+ * Frees peers that are gone. They are kept until then because readers of local->outbound, which do
+ * not hold local->lock, may still use them. Must hold vrb.poll_lock.
+ */
+static void reap(struct local *l)
 {
 	struct list *pos, *tmp;
 	int cancel;
@@ -353,7 +357,7 @@ static __attribute__((noinline)) struct message_sender *next_sender(struct local
 	struct message_sender *s = NULL;
 	unsigned int n;
 
-	peer_reap(l);
+	reap(l);
 	n = load_acquire(&l->n_outbound);
 	for (unsigned int i = 0; i < n && !s; i++)
 		if (may_have_news(l->outbound[i]))

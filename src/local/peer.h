@@ -65,12 +65,6 @@ void peer_free(struct local_peer *peer);
 void peer_unmap_regions(struct local_peer *peer);
 
 /*
- * Frees peers that are gone. They are kept until then because readers of local->outbound, which do
- * not hold local->lock, may still use them. Must hold vrb.poll_lock.
- */
-void peer_reap(struct local *l);
-
-/*
  * Checks that the kernel permits the copy and that the pid names the expected process: ESRCH if it
  * names another.
  */

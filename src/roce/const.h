@@ -19,7 +19,6 @@ enum {
 	ROCE_QPN_MULTICAST = 0xffffff,	/* destination of multicast (IBTA vol 1, 10.5) */
 	ROCE_QPN_MASK = 0xffffff,
 	ROCE_PSN_MASK = 0xffffff,
-	ROCE_MSN_MASK = 0xffffff,
 	ROCE_SRQN_MASK = 0xffffff,
 	ROCE_PKEY_DEFAULT = 0xffff,
 	ROCE_PKEY_FULL_MEMBER = 0x8000,

@@ -92,6 +92,21 @@ static void init_public(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *
 			    &srq->ibv.events_completed);
 }
 
+/* In the list of its CQ. */
+static void link_cq(struct vrb_cq *cq, struct vrb_srq *srq)
+{
+	lock_acquire(&cq->lock);
+	list_add_tail(&cq->srqs, &srq->cq_node);
+	lock_release(&cq->lock);
+}
+
+static void unlink_cq(struct vrb_cq *cq, struct vrb_srq *srq)
+{
+	lock_acquire(&cq->lock);
+	list_del(&srq->cq_node);
+	lock_release(&cq->lock);
+}
+
 static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_ex *attr)
 {
 	srq->pd = to_vrb_pd(attr->pd);
@@ -100,7 +115,7 @@ static void take_references(struct vrb_srq *srq, const struct ibv_srq_init_attr_
 		return;
 	srq->cq = to_vrb_cq(attr->cq);
 	fetch_add_relaxed(&srq->cq->users, 1);
-	vrb_cq_link_srq(srq->cq, srq);
+	link_cq(srq->cq, srq);
 	if (srq->type != IBV_SRQT_XRC)
 		return;
 	fetch_or_acq_rel(&srq->cq->shards, 1);	/* the main RX queue executes XRC requests */
@@ -192,7 +207,7 @@ int vrb_srq_destroy(struct vrb_srq *srq)
 		return in_use(srq);
 	vrb_live_del(&srq->live);
 	if (srq->cq)
-		vrb_cq_unlink_srq(srq->cq, srq);
+		unlink_cq(srq->cq, srq);
 	vrb_event_forget(srq->ctx, &srq->ibv);
 	vrb_event_wait_acked(&srq->acks);
 	if (srq->cq) {
@@ -350,20 +365,6 @@ void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
 			.srq = srq, .cq = srq->cq, .index = index, .wc = &copy });
 	}
 	vrb_cq_add(srq->cq, srq, released, qp_num, wc, now);
-}
-
-void vrb_cq_link_srq(struct vrb_cq *cq, struct vrb_srq *srq)
-{
-	lock_acquire(&cq->lock);
-	list_add_tail(&cq->srqs, &srq->cq_node);
-	lock_release(&cq->lock);
-}
-
-void vrb_cq_unlink_srq(struct vrb_cq *cq, struct vrb_srq *srq)
-{
-	lock_acquire(&cq->lock);
-	list_del(&srq->cq_node);
-	lock_release(&cq->lock);
 }
 
 void vrb_cq_fail_srqs(struct vrb_cq *cq)

@@ -98,10 +98,6 @@ bool vrb_srq_take_locked(struct vrb_srq *srq, struct recv_wqe *copy, uint32_t *i
 void vrb_cq_add_srq(struct vrb_srq *srq, uint32_t qp_num, uint32_t *released,
 		    const struct wq_cqe *wc, uint32_t index, uint64_t now);
 
-/* Add an SRQ to its CQ's list and remove it. Both take cq->lock. */
-void vrb_cq_link_srq(struct vrb_cq *cq, struct vrb_srq *srq);
-void vrb_cq_unlink_srq(struct vrb_cq *cq, struct vrb_srq *srq);
-
 /* Raises SRQ_ERR for each SRQ of an overrun CQ. Takes cq->lock. */
 void vrb_cq_fail_srqs(struct vrb_cq *cq);
 
