@@ -590,6 +590,24 @@ static void a_run_of_responses(void **state)
 	}
 }
 
+/* A forged run answers no WRITE. */
+static void a_run_needs_a_read(void **state)
+{
+	static uint8_t data[2 * 256];
+	struct roce_pkt run;
+
+	for (int i = 0; i < 2; i++) {
+		env_start(&e, IBV_QPT_RC);
+		env_post(&e, i ? IBV_WR_RDMA_READ : IBV_WR_RDMA_WRITE, 0, 8 * 256);
+		env_drain(&e);
+		run = env_pkt(&e, ROCE_RC_READ_RESPONSE_MIDDLE, ENV_PSN, 256);
+		run.payload = data;
+		run.more = 1;
+		run.stride = 256;
+		assert_int_equal(roce_completer_takes_run(&e.qp, &run), i);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -621,6 +639,7 @@ int main(void)
 		cmocka_unit_test(responses_before_rts_are_dropped),
 		cmocka_unit_test(cnp_reduces_the_window),
 		cmocka_unit_test(a_run_of_responses),
+		cmocka_unit_test(a_run_needs_a_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

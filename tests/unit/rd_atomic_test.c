@@ -543,6 +543,46 @@ static void a_reset_forgets_answers(void **state)
 	assert_false(roce_responses_pending(&e.qp));
 }
 
+/*
+ * A request waits for the response to an earlier READ, which is not paced meanwhile. READs run
+ * when they are answered, and a repeated answer has been late once already.
+ */
+static void a_request_waits_for_a_read(void **state)
+{
+	enum { NOTHING, ATOMIC, READ, ANSWERED, REPEATED };
+	static const struct {
+		int before;
+		uint8_t op;
+		bool waits;
+	} rows[] = {
+		{ READ, ROCE_RC_WRITE_ONLY, true },	 { READ, ROCE_RC_SEND_FIRST, true },
+		{ READ, ROCE_RC_FETCH_ADD, true },	 { READ, ROCE_RC_READ_REQUEST, false },
+		{ READ, ROCE_RC_ACKNOWLEDGE, false },	 { NOTHING, ROCE_RC_WRITE_ONLY, false },
+		{ ATOMIC, ROCE_RC_WRITE_ONLY, false },	 { ANSWERED, ROCE_RC_WRITE_ONLY, false },
+		{ REPEATED, ROCE_RC_WRITE_ONLY, false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct roce_pkt pkt;
+
+		env_start(&e, IBV_QPT_RC);
+		if (rows[i].before == ATOMIC)
+			atomic_request(ROCE_RC_FETCH_ADD, ENV_PSN, 0, 1);
+		if (rows[i].before >= READ)
+			read_request(ENV_PSN, ENV_VA, 512);
+		if (rows[i].before >= ANSWERED)
+			assert_int_equal(env_drain(&e), 2);
+		if (rows[i].before == REPEATED)
+			read_request(ENV_PSN, ENV_VA, 512);
+		pkt = env_pkt(&e, rows[i].op, ENV_PSN + 2, 8);
+		assert_int_equal(roce_must_respond_first(&e.qp, &pkt), rows[i].waits);
+		assert_int_equal(e.qp.resp.rd_first, rows[i].waits);
+		env_drain(&e);
+		assert_false(roce_must_respond_first(&e.qp, &pkt));
+		assert_false(e.qp.resp.rd_first);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -569,6 +609,7 @@ int main(void)
 		cmocka_unit_test(memory_deregistered_during_the_response),
 		cmocka_unit_test(slots_are_made_by_the_first_request),
 		cmocka_unit_test(a_reset_forgets_answers),
+		cmocka_unit_test(a_request_waits_for_a_read),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

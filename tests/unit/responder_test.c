@@ -618,6 +618,32 @@ static void a_run_is_the_same_as_its_packets(void **state)
 	}
 }
 
+/* A SEND states no length: its bytes are counted, one by one or in a run. */
+static void a_send_is_at_most_the_longest_message(void **state)
+{
+	static const struct {
+		uint32_t max_msg;
+		bool ok;
+	} rows[] = { { 3 * RUN_MTU, true }, { 3 * RUN_MTU - 1, false } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct roce_pkt run;
+
+		begin_message(&e, false, 4096);
+		e.wq.max_msg = rows[i].max_msg;
+		run = env_pkt(&e, ROCE_RC_SEND_MIDDLE, ENV_PSN + 1, RUN_MTU);
+		run.more = 1;
+		run.stride = RUN_STRIDE;
+		assert_int_equal(roce_takes_run(&e.qp, &run), rows[i].ok);
+		env_request(&e, ROCE_RC_SEND_MIDDLE, ENV_PSN + 1, RUN_MTU);
+		env_request(&e, ROCE_RC_SEND_LAST, ENV_PSN + 2, RUN_MTU);
+		if (rows[i].ok)
+			assert_int_equal(e.cqes[0].byte_len, rows[i].max_msg);
+		else
+			env_expect_nak(&e, ROCE_NAK_INVALID_REQUEST, ENV_PSN + 2);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -640,6 +666,7 @@ int main(void)
 		cmocka_unit_test(head_is_shown),
 		cmocka_unit_test(completion_queue_overrun),
 		cmocka_unit_test(a_run_is_the_same_as_its_packets),
+		cmocka_unit_test(a_send_is_at_most_the_longest_message),
 		cmocka_unit_test(steps_have_names),
 	};
 
