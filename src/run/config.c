@@ -375,6 +375,7 @@ static void keep_complaint(void *arg, const char *line)
 static void read_environment(void)
 {
 	struct complaints c = { .n = 0 };
+	int before = errno;	/* the first caller may be about to report a failure */
 	const char *advice;
 	unsigned int i;
 
@@ -385,6 +386,7 @@ static void read_environment(void)
 	advice = sanitizer_advice();
 	if (advice)
 		log_warn(LOG_RUN, "%s", advice);
+	errno = before;
 }
 
 const struct config *config_get(void)

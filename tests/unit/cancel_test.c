@@ -12,6 +12,7 @@
 #include "run/config.h"
 #include "run/netdev.h"
 
+/* The first of all calls, so it also reads the environment. */
 static void draw(void)
 {
 	config_random();
@@ -44,5 +45,6 @@ int main(void)
 	};
 
 	unsetenv("VERBENA_SEED");
+	setenv("VERBENA_UDP_PORT", "4791", 1);
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

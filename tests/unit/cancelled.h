@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether a function that posting or polling calls is a cancellation point (util/cancel.h). */
+/*
+ * Whether a function that posting or polling calls is a cancellation point (util/cancel.h). Include
+ * it after cmocka.h.
+ */
 #ifndef TESTS_UNIT_CANCELLED_H
 #define TESTS_UNIT_CANCELLED_H
 
@@ -31,8 +34,10 @@ static inline bool survives_cancel(void (*fn)(void))
 	pthread_t thread;
 	void *end;
 
-	return !pthread_create(&thread, NULL, cancelled_thread, &c) &&
-	       !pthread_join(thread, &end) && end == PTHREAD_CANCELED && c.returned;
+	assert_int_equal(pthread_create(&thread, NULL, cancelled_thread, &c), 0);
+	assert_int_equal(pthread_join(thread, &end), 0);
+	assert_ptr_equal(end, PTHREAD_CANCELED);
+	return c.returned;
 }
 
 #endif
