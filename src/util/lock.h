@@ -137,7 +137,7 @@ static inline __attribute__((always_inline)) bool lock_try(struct lock *l)
 	return mine;
 }
 
-/* For what runs at exit: a signal's handler may have called exit() in the thread that has it. */
+/* For what may run at exit: a signal's handler may have called exit() in the thread that has it. */
 static inline bool lock_try_at_exit(struct lock *l)
 {
 	return load_relaxed(&l->held) != lock_self() && lock_try(l);

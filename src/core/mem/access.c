@@ -277,7 +277,7 @@ static enum reason flush_range(struct wq_qp *qp, struct mr_entry *e, uint64_t va
 		return REASON_NONE;
 	*later = qp->type == IBV_QPT_RC &&
 		 vrb_mem_flush_async &&
-		 	vrb_mem_flush_async(qp, e, (void *)from, start - from + len);
+		 vrb_mem_flush_async(qp, e, (void *)from, start - from + len);
 	if (*later)
 		return REASON_NONE;
 	cancel = cancel_off();
