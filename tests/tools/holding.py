@@ -15,11 +15,14 @@ class Holder:
     """A process with one QP, one CQ, one MR; send() makes it send one message of 4096 bytes to
     itself."""
 
-    def __init__(self, bench, env=None):
+    def __init__(self, bench, env=None, name=None):
         program = os.path.join(bench.dir, "holder")
         if not os.path.exists(program):
             bench.stage(HOLDER)
             os.rename(os.path.join(bench.dir, os.path.basename(HOLDER)), program)
+        if name:
+            program = os.path.join(os.fsencode(bench.dir), name)
+            os.symlink("holder", program)
         self.popen = subprocess.Popen(
             [*bench.user_prefix(), program], env=bench.env(env), stdin=subprocess.PIPE,
             stdout=subprocess.PIPE, text=True, cwd="/",

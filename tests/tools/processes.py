@@ -83,6 +83,20 @@ def case_many(bench):
         want_equal(sum(line.startswith("  ...") for line in lines), 1, "of regions only")
 
 
+def case_any_name(bench):
+    """A program's name may be any bytes; the answer is JSON all the same."""
+    for name, shown in (
+        ("Grüße€😀".encode(), "Grüße€😀"),
+        (b'a"b\\c\nd', 'a"b\\c\nd'),
+        (b"cut\xc3", "cut\ufffd"),
+        (b"long\xc0\xafhalf\xed\xa0\x80", "long\ufffd\ufffdhalf\ufffd\ufffd\ufffd"),
+    ):
+        with Holder(bench, name=name):
+            want_equal([p["program"] for p in bench.json("ps")], [shown], "ps")
+            (sample,) = bench.verbena("top", "--json", "-n", "1", expect=0).out.splitlines()
+            want_equal([p["program"] for p in json.loads(sample)], [shown], "top")
+
+
 def case_transport(bench):
     with Holder(bench, {"VERBENA_TRANSPORT": "udp"}) as holder:
         holder.send()

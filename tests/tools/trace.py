@@ -94,6 +94,16 @@ def case_summary(bench):
     want_equal(sum(int(n) for n in re.findall(r": (\d+)", line)), MESSAGES, "histogram in text")
 
 
+def case_any_command(bench):
+    """A command is cut by bytes, and may have any; the summary is JSON all the same."""
+    for cut in "a", "ab":
+        out = folder(bench)
+        bench.verbena("record", "-o", out, "--", program(bench), "plain", cut + "é" * 200,
+                      expect=0)
+        (process,) = summary(bench, out)
+        want("é" in process["command"], process["command"])
+
+
 def case_show(bench):
     out = record(bench, "plain")
     lines = trace(bench, "show", out).out.splitlines()

@@ -34,14 +34,13 @@ static struct json_object *to_json(struct ibv_device **list, int n)
 			port_netdev(ctx, 1, netdev);
 			ibv_close_device(ctx);
 		}
-		json_object_object_add(o, "name",
-				       json_object_new_string(ibv_get_device_name(list[i])));
+		json_object_object_add(o, "name", json_text(ibv_get_device_name(list[i])));
 		json_object_object_add(o, "node_guid", json_object_new_string(text));
 		json_object_object_add(o, "index",
 				       json_object_new_int(ibv_get_device_index(list[i])));
 		json_object_object_add(o, "uverbs", json_object_new_string(list[i]->dev_name));
-		json_object_object_add(o, "netdev", json_object_new_string(netdev));
-		json_object_object_add(o, "path", json_object_new_string(list[i]->ibdev_path));
+		json_object_object_add(o, "netdev", json_text(netdev));
+		json_object_object_add(o, "path", json_text(list[i]->ibdev_path));
 		json_object_array_add(all, o);
 	}
 	return all;

@@ -71,7 +71,7 @@ void found(unsigned int number, const char *fmt, ...)
 				       json_object_new_string(f->severity == PROBLEM ? "problem"
 										     : "note"));
 		json_object_object_add(o, "what", json_object_new_string(f->title));
-		json_object_object_add(o, "seen", json_object_new_string(detail));
+		json_object_object_add(o, "seen", json_text(detail));
 		json_object_object_add(o, "causes", json_object_new_string(f->causes));
 		json_object_object_add(o, "do", json_object_new_string(f->advice));
 		json_object_array_add(report, o);

@@ -85,7 +85,7 @@ static void add_entry(const char *device, const struct ibv_gid_entry *e, const c
 	char gid[40], ipv4[INET_ADDRSTRLEN];
 
 	group_text(e->gid.raw, sizeof(e->gid.raw), gid);
-	json_object_object_add(o, "device", json_object_new_string(device));
+	json_object_object_add(o, "device", json_text(device));
 	json_object_object_add(o, "port", json_object_new_int((int)e->port_num));
 	json_object_object_add(o, "index", json_object_new_int((int)e->gid_index));
 	json_object_object_add(o, "gid", json_object_new_string(gid));
@@ -95,7 +95,7 @@ static void add_entry(const char *device, const struct ibv_gid_entry *e, const c
 			       json_object_new_string(e->gid_type == IBV_GID_TYPE_ROCE_V2
 							      ? "RoCE v2"
 							      : "RoCE v1"));
-	json_object_object_add(o, "netdev", json_object_new_string(netdev));
+	json_object_object_add(o, "netdev", json_text(netdev));
 	json_object_array_add(arg, o);
 }
 

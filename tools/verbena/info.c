@@ -406,7 +406,7 @@ static void add_int(struct json_object *o, const char *key, int64_t value)
 
 static void add_text(struct json_object *o, const char *key, const char *value)
 {
-	json_object_object_add(o, key, json_object_new_string(value));
+	json_object_object_add(o, key, json_text(value));
 }
 
 static struct json_object *port_json(struct ibv_context *ctx, unsigned int port)

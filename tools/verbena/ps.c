@@ -106,9 +106,10 @@ static void print_mrs(struct json_object *p)
 		struct json_object *m = json_object_array_get_idx(mrs, i);
 		char rights[128];
 
-		printf("  0x%08llx 0x%08llx %-13s 0x%-16llx %12lld  %s\n",
+		printf("  0x%08llx 0x%08llx %-13s 0x%-16llx %12llu  %s\n",
 		       (long long)number(m, "lkey"), (long long)number(m, "rkey"), text(m, "kind"),
-		       (long long)number(m, "address"), (long long)number(m, "length"),
+		       (unsigned long long)unsigned_number(m, "address"),
+		       (unsigned long long)unsigned_number(m, "length"),
 		       access_text((unsigned int)number(m, "access"), rights, sizeof(rights)));
 	}
 	print_rest(p, "n_mrs", "mrs");

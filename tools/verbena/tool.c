@@ -15,6 +15,8 @@
 
 #include <json-c/json.h>
 
+#include "util/utf8.h"
+
 const char *tool_command;
 
 int complain(int status, const char *fmt, ...)
@@ -146,6 +148,29 @@ bool netdev_is_up(const char *name)
 	     (req.ifr_flags & IFF_RUNNING);
 	close(fd);
 	return up;
+}
+
+struct json_object *json_text(const char *text)
+{
+	char *copy = NULL;
+	size_t len;
+	FILE *f = open_memstream(&copy, &len);
+	struct json_object *o;
+
+	while (f && *text) {
+		unsigned int n = utf8_length(text);
+
+		if (n)
+			fwrite(text, 1, n, f);
+		else
+			fputs(UTF8_REPLACEMENT, f);
+		text += n ? n : 1;
+	}
+	if (!f || fclose(f))
+		exit(complain(EXIT_FAILED, "out of memory"));
+	o = json_object_new_string(copy);
+	free(copy);
+	return o;
 }
 
 void print_json(struct json_object *o)

@@ -103,6 +103,9 @@ bool netdev_is_up(const char *name);
 /* Exported by libibverbs for providers and tools, but in no public header. */
 int ibv_read_sysfs_file(const char *dir, const char *file, char *buf, size_t size);
 
+/* A string; what is not UTF-8 in it is replaced, for JSON must be. */
+struct json_object *json_text(const char *text);
+
 /* Prints it with a newline, and frees it. */
 void print_json(struct json_object *o);
 

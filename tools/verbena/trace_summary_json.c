@@ -2,6 +2,7 @@
 /* A summary as JSON. */
 #include <json-c/json.h>
 
+#include "tool.h"
 #include "trace_summary.h"
 
 static struct json_object *integer(uint64_t v)
@@ -16,7 +17,7 @@ static void add(struct json_object *o, const char *name, uint64_t v)
 
 static void add_text(struct json_object *o, const char *name, const char *text)
 {
-	json_object_object_add(o, name, json_object_new_string(text));
+	json_object_object_add(o, name, json_text(text));
 }
 
 /* Pairs of a time and how many took that long or longer, up to the next one. */

@@ -15,6 +15,11 @@ int64_t number(struct json_object *o, const char *key)
 	return json_object_get_int64(json_object_object_get(o, key));
 }
 
+uint64_t unsigned_number(struct json_object *o, const char *key)
+{
+	return json_object_get_uint64(json_object_object_get(o, key));
+}
+
 const char *text(struct json_object *o, const char *key)
 {
 	static char kept[8][64];

@@ -9,6 +9,7 @@
 struct json_object;
 
 int64_t number(struct json_object *o, const char *key);
+uint64_t unsigned_number(struct json_object *o, const char *key);
 
 /* The text without control characters.  Valid until the fifth next call. */
 const char *text(struct json_object *o, const char *key);

@@ -43,8 +43,7 @@ static void print_event_json(struct ibv_context *ctx, const struct ibv_async_eve
 	struct json_object *o = json_object_new_object();
 	unsigned int type = ev->event_type;
 
-	json_object_object_add(o, "device",
-			       json_object_new_string(ibv_get_device_name(ctx->device)));
+	json_object_object_add(o, "device", json_text(ibv_get_device_name(ctx->device)));
 	json_object_object_add(o, "event",
 			       json_object_new_string(type < ARRAY_SIZE(names) && names[type]
 							      ? names[type]

@@ -32,6 +32,7 @@
 #include "run/progress.h"
 #include "util/atomic.h"
 #include "util/file_room.h"
+#include "util/utf8.h"
 
 enum {
 	BACKLOG = 8,
@@ -231,6 +232,32 @@ static void view_id(void *arg, const struct cm_shown *id)
 
 /* ---- JSON ---- */
 
+/* A program's or an interface's name may be any bytes. */
+static void put_name(FILE *f, const char *name)
+{
+	fputc('"', f);
+	while (*name) {
+		unsigned int n = utf8_length(name);
+
+		if (!n)
+			fputs(UTF8_REPLACEMENT, f);
+		else if (*name == '"' || *name == '\\' || (n == 1 && *name < ' '))
+			fprintf(f, "\\u%04x", (unsigned char)*name);
+		else
+			fwrite(name, 1, n, f);
+		name += n ? n : 1;
+	}
+	fputc('"', f);
+}
+
+/* The first member of most objects. */
+static void put_device(FILE *f, const char *name)
+{
+	fputs("{\"device\":", f);
+	put_name(f, name);
+	fputc(',', f);
+}
+
 static void put_counters(FILE *f, const struct roce_counters *c)
 {
 	static const struct {
@@ -262,10 +289,9 @@ static void put_qp(FILE *f, const void *view)
 
 	if (v->type != IBV_QPT_UD && !net_addr_is_zero(&v->peer))
 		inet_ntop(AF_INET6, v->peer.raw, peer, sizeof(peer));
-	fprintf(f,
-		"{\"device\":\"%s\",\"qpn\":%u,\"type\":\"%s\",\"state\":\"%s\","
-		"\"transport\":\"%s\",",
-		v->device, v->qpn, vrb_qp_type_name(v->type), vrb_qp_state_name(v->state),
+	put_device(f, v->device);
+	fprintf(f, "\"qpn\":%u,\"type\":\"%s\",\"state\":\"%s\",\"transport\":\"%s\",",
+		v->qpn, vrb_qp_type_name(v->type), vrb_qp_state_name(v->state),
 		v->direct ? "local direct" : v->same_host ? "local" : "udp");
 	fprintf(f, "\"peer_qpn\":%u,\"peer\":\"%s\",\"mtu\":%u,\"sq_psn\":%u,\"rq_psn\":%u,",
 		v->dest_qpn, peer, v->mtu,
@@ -286,10 +312,9 @@ static void put_cq(FILE *f, const void *view)
 {
 	const struct cq_view *v = view;
 
-	fprintf(f,
-		"{\"device\":\"%s\",\"handle\":%u,\"entries\":%u,\"waiting\":%u,"
-		"\"completions\":%u,",
-		v->device, v->handle, v->entries, v->head - v->tail, v->head);
+	put_device(f, v->device);
+	fprintf(f, "\"handle\":%u,\"entries\":%u,\"waiting\":%u,\"completions\":%u,",
+		v->handle, v->entries, v->head - v->tail, v->head);
 	fprintf(f, "\"users\":%u,\"armed\":%s,\"overrun\":%s}", v->users,
 		v->armed ? "true" : "false", v->overrun ? "true" : "false");
 }
@@ -332,10 +357,11 @@ static void put_id(FILE *f, const void *view)
 {
 	const struct id_view *v = view;
 
+	put_device(f, v->device);
 	fprintf(f,
-		"{\"device\":\"%s\",\"state\":\"%s\",\"exchange\":\"%s\",\"port_space\":\"%s\","
-		"\"type\":\"%s\",\"qpn\":%u",
-		v->device, v->state, v->exchange, port_space(v->port_space),
+		"\"state\":\"%s\",\"exchange\":\"%s\",\"port_space\":\"%s\",\"type\":\"%s\","
+		"\"qpn\":%u",
+		v->state, v->exchange, port_space(v->port_space),
 		vrb_qp_type_name(v->type), v->qpn);
 	put_address(f, "src", &v->src, v->src_port);
 	put_address(f, "dst", &v->dst, v->dst_port);
@@ -346,10 +372,10 @@ static void put_context(FILE *f, const void *view)
 {
 	const struct context_view *v = view;
 
+	put_device(f, v->device);
 	fprintf(f,
-		"{\"device\":\"%s\",\"pd\":%u,\"mr\":%u,\"mw\":%u,\"ah\":%u,\"cq\":%u,\"qp\":%u,"
-		"\"srq\":%u,",
-		v->device, v->pd, v->mr, v->mw, v->ah, v->cq, v->qp, v->srq);
+		"\"pd\":%u,\"mr\":%u,\"mw\":%u,\"ah\":%u,\"cq\":%u,\"qp\":%u,\"srq\":%u,",
+		v->pd, v->mr, v->mw, v->ah, v->cq, v->qp, v->srq);
 	fprintf(f, "\"xrcd\":%u,\"channel\":%u}", v->xrcd, v->channel);
 }
 
@@ -365,26 +391,15 @@ static void put_views(FILE *f, const char *name, struct views *v, void (*put)(FI
 	free(v->data);
 }
 
-/* A program's name may contain any characters. */
-static void put_program(FILE *f)
-{
-	for (const char *p = program_invocation_short_name; *p; p++) {
-		if (*p == '"' || *p == '\\' || (unsigned char)*p < ' ' || (unsigned char)*p > '~')
-			fprintf(f, "\\u%04x", (unsigned char)*p);
-		else
-			fputc(*p, f);
-	}
-}
-
 static void put_process(FILE *f)
 {
 	struct rx_stats all, *s = &all;
 
 	vrb_rx_stats_sum(s);
-	fprintf(f, "{\"version\":\"%s\",\"pid\":%d,\"uid\":%u,\"program\":\"", VRB_VERSION,
+	fprintf(f, "{\"version\":\"%s\",\"pid\":%d,\"uid\":%u,\"program\":", VRB_VERSION,
 		(int)getpid(), (unsigned int)getuid());
-	put_program(f);
-	fprintf(f, "\",\"time_ns\":%llu,\"udp\":%s,\"local\":%s,", (unsigned long long)clock_now(),
+	put_name(f, program_invocation_short_name);
+	fprintf(f, ",\"time_ns\":%llu,\"udp\":%s,\"local\":%s,", (unsigned long long)clock_now(),
 		vrb.wire ? "true" : "false", vrb.local ? "true" : "false");
 	fprintf(f, "\"sent_pkts\":%llu,\"rcvd_pkts\":%llu,\"icrc_errors\":%llu,\"malformed\":%llu,",
 		(unsigned long long)s->sent_pkts, (unsigned long long)s->rcvd_pkts,
