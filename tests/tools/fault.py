@@ -3,6 +3,7 @@
 import errno
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -99,6 +100,28 @@ def case_running(bench):
         want_equal(fault(bench, "clear", pid, expect=0).out, "", "cleared")
         holder.send()
     want("process" in fault(bench, "list", pid, expect=1).err, "a process that has ended")
+
+
+def case_stopped(bench):
+    """A request that was not answered is withdrawn; many of them do not block the next one."""
+    with Holder(bench) as holder:
+        pid = str(holder.pid)
+        fault(bench, "add", pid, "wr nth 100 fail ENOMEM", expect=0)
+        holder.popen.send_signal(signal.SIGSTOP)
+        os.waitpid(holder.pid, os.WUNTRACED)
+        running = [
+            subprocess.Popen(
+                [*bench.user_prefix(), bench.tool(), "fault", "add", pid, "wr kill"],
+                env=bench.env(), stderr=subprocess.PIPE, text=True, cwd="/",
+            )
+            for _ in range(20)
+        ]
+        for process in running:
+            err = process.communicate()[1]
+            want(process.returncode == 1 and "the request is withdrawn" in err, err)
+        holder.popen.send_signal(signal.SIGCONT)
+        want_equal(fault(bench, "list", pid, expect=0).out, "wr nth 100 fail ENOMEM # 0\n",
+                   "unchanged")
 
 
 def case_open_contexts(bench):

@@ -109,6 +109,19 @@ static int check(int argc, char **argv)
 	return status;
 }
 
+static const char *why_no_answer(int err)
+{
+	switch (err) {
+	case ESRCH:
+		return "none of this user's processes on Verbena";
+	case ETIMEDOUT:
+		return "stopped, or without a CPU; the request is withdrawn, its rules stay as "
+		       "they are";
+	default:
+		return strerror(err);
+	}
+}
+
 /* Prints the answer of the process: "ok" and the rules, or a syntax error. */
 static int ask(int pid, const char *request, size_t len)
 {
@@ -120,8 +133,7 @@ static int ask(int pid, const char *request, size_t len)
 		n = query_request(pid, "faults", request, len, answer, ANSWER_MAX - 1);
 	if (n < 0) {
 		status = complain(EXIT_FAILED, "process %d does not answer: %s", pid,
-				  errno == ESRCH ? "none of this user's processes on Verbena" :
-						   strerror(errno));
+				  why_no_answer(errno));
 	} else {
 		answer[n] = '\0';
 		if (strncmp(answer, "ok\n", 3) == 0)

@@ -195,34 +195,37 @@ int query_all(query_fn fn, void *arg, int *silent)
 	return query_process(0, fn, arg, silent);
 }
 
-/* True if the socket of this name is the process's. */
-static bool is_of(const struct host_run_dir *dir, const char *name, int pid)
+/* Is the socket of this name the process's? 0, ESRCH, or ETIMEDOUT: its process accepts nobody. */
+static int check_owner(const struct host_run_dir *dir, const char *name, int pid)
 {
-	int fd = connect_to(dir, name);
-	bool found = fd >= 0 && peer_pid(fd) == pid;
+	int fd = connect_to(dir, name), err = ESRCH;
 
-	if (fd >= 0)
-		close(fd);
-	return found;
+	if (fd < 0)
+		return errno == EAGAIN ? ETIMEDOUT : ESRCH;
+	if (peer_pid(fd) == pid)
+		err = 0;
+	close(fd);
+	return err;
 }
 
-/* "sNNNN.KIND" of the process. */
-static bool find_socket(const struct host_run_dir *dir, int pid, const char *kind, char name[32])
+/* "sNNNN.KIND" of the process. Returns 0 or an errno value as above. */
+static int find_socket(const struct host_run_dir *dir, int pid, const char *kind, char name[32])
 {
 	struct dirent **list;
-	int n = scandir(dir->path, &list, is_socket, alphasort);
-	bool found = false;
+	int n = scandir(dir->path, &list, is_socket, alphasort), err = ESRCH;
 
 	for (int i = 0; i < n; i++) {
-		if (!found && is_of(dir, list[i]->d_name, pid)) {
+		int of_this = err ? check_owner(dir, list[i]->d_name, pid) : ESRCH;
+
+		if (!of_this)
 			snprintf(name, 32, "%.5s.%.20s", list[i]->d_name, kind);
-			found = true;
-		}
+		if (of_this != ESRCH)
+			err = of_this;
 		free(list[i]);
 	}
 	if (n >= 0)
 		free(list);
-	return found;
+	return err;
 }
 
 /* With one end of a socket pair, to which the answer is to be sent. */
@@ -289,11 +292,10 @@ ssize_t query_request(int pid, const char *kind, const void *request, size_t len
 		errno = err;
 		return -1;
 	}
-	if (find_socket(&dir, pid, kind, name)) {
+	errno = find_socket(&dir, pid, kind, name);
+	if (!errno) {
 		to = address_of(&dir, name);
 		n = exchange(&to, request, len, answer, cap);
-	} else {
-		errno = ESRCH;
 	}
 	err = errno;
 	close(dir.fd);

@@ -27,7 +27,8 @@ int query_process(int pid, query_fn fn, void *arg, int *silent);
 
 /*
  * Sends a datagram to a socket "sNNNN.KIND" of a process and waits for its answer, one datagram of
- * at most `cap` bytes. Returns its length, or -1 with errno: ESRCH, there is no such process.
+ * at most `cap` bytes. Returns its length, or -1 with errno: ESRCH, there is no such process;
+ * ETIMEDOUT, it does not answer, and will not carry out the request.
  */
 ssize_t query_request(int pid, const char *kind, const void *request, size_t len, void *answer,
 		      size_t cap);

@@ -153,13 +153,21 @@ static void execute(const struct request *r)
 		send_text(r->answer_to, error, strlen(error));
 }
 
+/* Its client has closed the other end, and told its user that nothing has changed. */
+static bool is_withdrawn(const struct request *r)
+{
+	struct pollfd pfd = { .fd = r->answer_to };
+
+	return r->answer_to >= 0 && poll(&pfd, 1, 0) == 1 && (pfd.revents & (POLLHUP | POLLERR));
+}
+
 /* False: there was none. */
 static bool take_request(int fd)
 {
 	struct request *r = malloc(sizeof(*r));
 	bool any = r && receive(fd, r);
 
-	if (any && r->allowed)
+	if (any && r->allowed && !is_withdrawn(r))
 		execute(r);
 	if (any && r->answer_to >= 0)
 		close(r->answer_to);
