@@ -467,17 +467,22 @@ static void apply_fault(struct roce_qp *qp, enum reason why, uint32_t psn, bool 
 
 void roce_responder_fault(struct roce_qp *qp, enum reason why)
 {
+	qp->wq->fault_kind = ROCE_KIND_NONE;
 	apply_fault(qp, why, qp->resp.epsn, qp->resp.wqe != NULL);
 }
 
 void roce_response_fault(struct roce_qp *qp, enum reason why, uint32_t psn)
 {
+	qp->wq->fault_kind = ROCE_KIND_NONE;
 	apply_fault(qp, why, psn, false);
 }
 
 static enum resp_step do_fault(struct resp_ctx *c)
 {
-	roce_responder_fault(c->qp, c->why);
+	struct roce_qp *qp = c->qp;
+
+	qp->wq->fault_kind = c->op->kind;
+	apply_fault(qp, c->why, qp->resp.epsn, qp->resp.wqe != NULL);
 	return RESP_DONE;
 }
 

@@ -241,6 +241,7 @@ struct wq_qp {
 	bool counted;		/* ops->count is called for send requests */
 	bool has_srq;
 	bool use_grh_area;		/* UD: the first 40 bytes of a receive hold the GRH */
+	uint8_t fault_kind;	/* enum roce_kind of the request that has `fault`; 0: unknown */
 	/* enum reason: why requests are not answered, if that is known when the QP gives up */
 	uint16_t unreached;
 	/* enum reason: why the responder raises an event; set before the event */

@@ -112,6 +112,21 @@ static void test_missing_right(void)
 	tear_down();
 }
 
+static bool is_local(void)
+{
+	return !strcmp(getenv("VERBENA_TRANSPORT"), "local");
+}
+
+static void move_with_rd_atomic(struct ibv_qp *qp, enum ibv_qp_state to, uint32_t dest,
+				uint8_t rd_atomic)
+{
+	struct ibv_qp_attr attr;
+	int mask = world_attr(&w, IBV_QPT_RC, to, dest, &attr);
+
+	attr.max_rd_atomic = attr.max_dest_rd_atomic = rd_atomic;
+	CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+}
+
 static void test_range(void)
 {
 	struct ibv_sge sge;
@@ -123,6 +138,40 @@ static void test_range(void)
 	expect_logged(logged(), "RDMA READ wr_id 0x1");
 	expect_logged(logged(), "reason 202");
 	expect_logged(logged(), "the rkey names a region [0x");
+	tear_down();
+}
+
+/* Refused by an attribute of the QP: both sides name the request and the attribute. */
+static void test_refused_by_qp(void)
+{
+	struct ibv_qp_attr attr = { .qp_access_flags = IBV_ACCESS_REMOTE_WRITE };
+	struct ibv_sge sge;
+	struct ibv_wc wc;
+
+	set_up(WORLD_ACCESS);
+	CHECK_EQ(ibv_modify_qp(b, &attr, IBV_QP_ACCESS_FLAGS), 0);
+	sge = world_sge(&src, 0, 64);
+	post(1, IBV_WR_RDMA_READ, &sge, dst.mr->rkey, (uintptr_t)dst.data);
+	wc = world_expect(cq_a, 1, IBV_WC_REM_INV_REQ_ERR);
+	CHECK_EQ(wc.vendor_err, 300);
+	expect_logged(logged(), "reason 206: ");
+	expect_logged(logged(), "; it is an RDMA READ, the QP lacks IBV_ACCESS_REMOTE_READ\n");
+	if (is_local())
+		expect_logged(logged(), ": the peer's QP lacks IBV_ACCESS_REMOTE_READ in its "
+					"qp_access_flags\n");
+	tear_down();
+
+	set_up(WORLD_ACCESS);
+	for (enum ibv_qp_state s = IBV_QPS_RESET; s <= IBV_QPS_INIT; s++)
+		world_move(&w, b, s, a->qp_num);
+	move_with_rd_atomic(b, IBV_QPS_RTR, a->qp_num, 0);
+	world_move(&w, b, IBV_QPS_RTS, a->qp_num);
+	post(1, IBV_WR_ATOMIC_FETCH_AND_ADD, &(struct ibv_sge){ (uintptr_t)src.data, 8,
+								src.mr->lkey },
+	     dst.mr->rkey, (uintptr_t)dst.data);
+	world_expect(cq_a, 1, IBV_WC_REM_INV_REQ_ERR);
+	expect_logged(logged(), "reason 209: ");
+	expect_logged(logged(), "; it is an atomic, max_dest_rd_atomic is 0\n");
 	tear_down();
 }
 
@@ -259,17 +308,13 @@ static void test_refused_request(void)
 /* Refused as a whole: the log names no key or address, which were not looked at. */
 static void test_refused_at_execution(void)
 {
-	struct ibv_qp_attr attr;
 	struct ibv_sge sge;
 	struct ibv_wc wc;
-	int mask;
 
 	set_up(WORLD_ACCESS);
 	for (enum ibv_qp_state s = IBV_QPS_RESET; s <= IBV_QPS_RTR; s++)
 		world_move(&w, a, s, b->qp_num);
-	mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTS, b->qp_num, &attr);
-	attr.max_rd_atomic = 0;
-	CHECK_EQ(ibv_modify_qp(a, &attr, mask), 0);
+	move_with_rd_atomic(a, IBV_QPS_RTS, b->qp_num, 0);
 	sge = world_sge(&src, 0, 8);
 	post(1, IBV_WR_RDMA_READ, &sge, dst.mr->rkey, (uintptr_t)dst.data);
 	wc = world_expect(cq_a, 1, IBV_WC_LOC_QP_OP_ERR);
@@ -447,11 +492,6 @@ static void test_lost_write(void)
 	tear_down();
 }
 
-static bool is_local(void)
-{
-	return !strcmp(getenv("VERBENA_TRANSPORT"), "local");
-}
-
 /* What is published of a QP of this host that does not answer. */
 static void expect_peer(uint32_t qpn, const char *what)
 {
@@ -537,6 +577,7 @@ int main(void)
 	world_open(&w);
 	test_missing_right();
 	test_range();
+	test_refused_by_qp();
 	test_wrong_keys();
 	test_small_receive();
 	test_no_line_without_failure();

@@ -1,6 +1,19 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/mem/refusal.h"
 
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+/* Names of refused accesses in the report. */
+static const char *const access_names[] = {
+	[MEM_LOCAL_READ] = "LOCAL_READ",	[MEM_LOCAL_WRITE] = "LOCAL_WRITE",
+	[MEM_RECV_WRITE] = "LOCAL_WRITE",	[MEM_REMOTE_READ] = "REMOTE_READ",
+	[MEM_REMOTE_WRITE] = "REMOTE_WRITE",	[MEM_REMOTE_ATOMIC] = "REMOTE_ATOMIC",
+	[MEM_REMOTE_FLUSH_GLOBAL] = "FLUSH_GLOBAL",
+	[MEM_REMOTE_FLUSH_PERSISTENT] = "FLUSH_PERSISTENT",
+};
+
 __thread struct refusal vrb_refusal;
 
 void vrb_refusal_note(const struct wq_qp *wq, uint32_t key, uint64_t va, uint64_t len,
@@ -12,4 +25,47 @@ void vrb_refusal_note(const struct wq_qp *wq, uint32_t key, uint64_t va, uint64_
 				 .why = why, .named = e != NULL };
 	if (e)
 		vrb_refusal.entry = *e;
+}
+
+/* Appends the code location that registered a region, in a form that addr2line accepts. */
+static void add_site(struct text *t, uint32_t key)
+{
+	const void *site = mr_site(key);
+	const char *file;
+	Dl_info info;
+
+	if (!site || !dladdr(site, &info) || !info.dli_fname)
+		return;
+	file = strrchr(info.dli_fname, '/');
+	text_add(t, ", registered at %s+0x%tx", file ? file + 1 : info.dli_fname,
+		 (const char *)site - (const char *)info.dli_fbase);
+	if (info.dli_sname)
+		text_add(t, " in %s", info.dli_sname);
+}
+
+void vrb_refusal_add(struct text *t, const struct refusal *r)
+{
+	const char *kind = mem_access_is_remote(r->access) ? "rkey" : "lkey";
+	const struct mr_entry *e = &r->entry;
+
+	text_add(t, "; %s 0x%x, address 0x%llx, length %llu", kind, r->key,
+		 (unsigned long long)r->va, (unsigned long long)r->len);
+	if (r->why == REASON_QP_ACCESS) {
+		text_add(t, ": the peer's QP lacks IBV_ACCESS_%s in its qp_access_flags",
+			 access_names[r->access]);
+		return;
+	}
+	if (!r->named || r->why == REASON_LKEY_UNKNOWN || r->why == REASON_RKEY_UNKNOWN) {
+		text_add(t, ": the %s names nothing", kind);
+		return;
+	}
+	text_add(t, ": the %s names a %s [0x%llx, 0x%llx)", kind,
+		 e->kind == MR_WINDOW ? "window" : "region", (unsigned long long)e->va,
+		 (unsigned long long)(e->va + e->length));
+	if (r->why == REASON_LKEY_ACCESS || r->why == REASON_RKEY_ACCESS)
+		text_add(t, " without %s", access_names[r->access]);
+	else if (r->why == REASON_LKEY_PD || r->why == REASON_RKEY_PD)
+		text_add(t, " in another protection domain");
+	if (!r->remote && e->kind == MR_REGION)
+		add_site(t, r->key);
 }

@@ -10,6 +10,7 @@
 #include <stdint.h>
 
 #include "core/mem/key_table.h"
+#include "util/text.h"
 #include "wq/qp.h"
 
 struct refusal {
@@ -30,5 +31,8 @@ extern __thread struct refusal vrb_refusal;	/* qpn 0: empty */
  */
 void vrb_refusal_note(const struct wq_qp *wq, uint32_t key, uint64_t va, uint64_t len,
 		    enum mem_access access, enum reason why, const struct mr_entry *e);
+
+/* Appends the key and the property of its region or window that made the access fail. */
+void vrb_refusal_add(struct text *t, const struct refusal *r);
 
 #endif

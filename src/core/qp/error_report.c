@@ -3,11 +3,7 @@
 #include "core/qp/error_report.h"
 
 #include <arpa/inet.h>
-#include <dlfcn.h>
-#include <stdarg.h>
 #include <stddef.h>
-#include <stdio.h>
-#include <string.h>
 
 #include "core/base/context.h"
 #include "core/base/state.h"
@@ -18,17 +14,9 @@
 #include "host/host.h"
 #include "local/onesided.h"
 #include "local/peer_fault.h"
+#include "roce/opcode.h"
 #include "run/log.h"
 #include "util/compiler.h"
-
-/* Names of refused accesses in the report. */
-static const char *const access_names[] = {
-	[MEM_LOCAL_READ] = "LOCAL_READ",	[MEM_LOCAL_WRITE] = "LOCAL_WRITE",
-	[MEM_RECV_WRITE] = "LOCAL_WRITE",	[MEM_REMOTE_READ] = "REMOTE_READ",
-	[MEM_REMOTE_WRITE] = "REMOTE_WRITE",	[MEM_REMOTE_ATOMIC] = "REMOTE_ATOMIC",
-	[MEM_REMOTE_FLUSH_GLOBAL] = "FLUSH_GLOBAL",
-	[MEM_REMOTE_FLUSH_PERSISTENT] = "FLUSH_PERSISTENT",
-};
 
 static const char *const status_names[] = {
 #define STATUS(name) [IBV_WC_##name] = "IBV_WC_" #name
@@ -60,75 +48,42 @@ static const struct opcode {
 	[15] = { "ATOMIC WRITE", MEM_REMOTE_WRITE },
 };
 
-/* A text buffer; output that does not fit is truncated. */
-struct text {
-	char s[640];
-	size_t n;
-};
-
-static void add(struct text *t, const char *fmt, ...) format_printf(2, 3);
-
-static void add(struct text *t, const char *fmt, ...)
-{
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(t->s + t->n, sizeof(t->s) - t->n, fmt, ap);
-	va_end(ap);
-	if (n > 0)
-		t->n = min(t->n + (size_t)n, sizeof(t->s) - 1);
-}
-
 static void add_qp(struct text *t, const struct wq_qp *wq)
 {
 	char address[INET6_ADDRSTRLEN] = "?";
 
-	add(t, "QP 0x%x (%s", wq->qpn, vrb_qp_type_name(wq->type));
+	text_add(t, "QP 0x%x (%s", wq->qpn, vrb_qp_type_name(wq->type));
 	if (wq->type != IBV_QPT_UD && wq->type != IBV_QPT_RAW_PACKET) {
 		inet_ntop(AF_INET6, wq->path.dst.raw, address, sizeof(address));
-		add(t, ", to 0x%x at %s", wq->dest_qpn, address);
+		text_add(t, ", to 0x%x at %s", wq->dest_qpn, address);
 	}
-	add(t, ")");
+	text_add(t, ")");
 }
 
-/* Appends the code location that registered a region, in a form that addr2line accepts. */
-static void add_site(struct text *t, uint32_t key)
+/* The kinds of requests, and the flags that they need in qp_access_flags. */
+static const struct {
+	const char *name, *flags;
+} requests[] = {
+	[ROCE_KIND_SEND] = { "a SEND", "" },
+	[ROCE_KIND_WRITE] = { "an RDMA WRITE", "REMOTE_WRITE" },
+	[ROCE_KIND_READ] = { "an RDMA READ", "REMOTE_READ" },
+	[ROCE_KIND_ATOMIC] = { "an atomic", "REMOTE_ATOMIC" },
+	[ROCE_KIND_FLUSH] = { "a FLUSH", "FLUSH_GLOBAL or _PERSISTENT" },
+	[ROCE_KIND_ATOMIC_WRITE] = { "an ATOMIC WRITE", "REMOTE_WRITE" },
+};
+
+/* Appends which request of the peer was refused, and by which attribute of the QP. */
+static void add_refused(struct text *t, const struct wq_qp *wq, enum reason why)
 {
-	const void *site = mr_site(key);
-	const char *file;
-	Dl_info info;
+	uint8_t kind = wq->fault_kind;
 
-	if (!site || !dladdr(site, &info) || !info.dli_fname)
+	if (kind >= ARRAY_SIZE(requests) || !requests[kind].name)
 		return;
-	file = strrchr(info.dli_fname, '/');
-	add(t, ", registered at %s+0x%tx", file ? file + 1 : info.dli_fname,
-	    (const char *)site - (const char *)info.dli_fbase);
-	if (info.dli_sname)
-		add(t, " in %s", info.dli_sname);
-}
-
-/* Appends the key and the property of its region or window that made the access fail. */
-static void add_refusal(struct text *t, const struct refusal *r)
-{
-	const char *kind = mem_access_is_remote(r->access) ? "rkey" : "lkey";
-	const struct mr_entry *e = &r->entry;
-
-	add(t, "; %s 0x%x, address 0x%llx, length %llu", kind, r->key, (unsigned long long)r->va,
-	    (unsigned long long)r->len);
-	if (!r->named || r->why == REASON_LKEY_UNKNOWN || r->why == REASON_RKEY_UNKNOWN) {
-		add(t, ": the %s names nothing", kind);
-		return;
-	}
-	add(t, ": the %s names a %s [0x%llx, 0x%llx)", kind,
-	    e->kind == MR_WINDOW ? "window" : "region", (unsigned long long)e->va,
-	    (unsigned long long)(e->va + e->length));
-	if (r->why == REASON_LKEY_ACCESS || r->why == REASON_RKEY_ACCESS)
-		add(t, " without %s", access_names[r->access]);
-	else if (r->why == REASON_LKEY_PD || r->why == REASON_RKEY_PD)
-		add(t, " in another protection domain");
-	if (!r->remote && e->kind == MR_REGION)
-		add_site(t, r->key);
+	text_add(t, "; it is %s", requests[kind].name);
+	if (why == REASON_QP_ACCESS)
+		text_add(t, ", the QP lacks IBV_ACCESS_%s", requests[kind].flags);
+	else if (why == REASON_REQ_RD_ATOMIC)
+		text_add(t, ", max_dest_rd_atomic is %u", wq->max_dest_rd_atomic);
 }
 
 /* A peer on this host: look up the cause, which its NAK does not carry, in its key table. */
@@ -145,29 +100,35 @@ static bool query_peer(struct vrb_qp *qp, const struct send_wqe *w, int access,
 	return r->why != REASON_NONE;
 }
 
+/* Is that the cause of this NAK? */
+static bool is_cause(enum reason nak, enum reason why)
+{
+	return nak == (why == REASON_QP_ACCESS ? REASON_NAK_INVALID_REQUEST :
+						 REASON_NAK_REMOTE_ACCESS);
+}
+
 static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *cqe)
 {
 	const struct send_wqe *w = sq_wqe(&qp->wq.sq, cqe->release - 1);
 	const struct opcode *op = w->opcode < ARRAY_SIZE(opcodes) ? &opcodes[w->opcode] : NULL;
 	struct refusal r;
 
-	add(t, "%s wr_id 0x%llx: %s, vendor_err %u: %s", op && op->name ? op->name : "request",
-	    (unsigned long long)w->wr_id, status_names[cqe->status], cqe->reason,
-	    reason_str(cqe->reason));
+	text_add(t, "%s wr_id 0x%llx: %s, vendor_err %u: %s", op && op->name ? op->name : "request",
+		 (unsigned long long)w->wr_id, status_names[cqe->status], cqe->reason,
+		 reason_str(cqe->reason));
 	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
-		add_refusal(t, &vrb_refusal);
-	else if (cqe->reason == REASON_NAK_REMOTE_ACCESS && op &&
-		 query_peer(qp, w, op->access, &r))
-		add_refusal(t, &r);
+		vrb_refusal_add(t, &vrb_refusal);
+	else if (op && query_peer(qp, w, op->access, &r) && is_cause(cqe->reason, r.why))
+		vrb_refusal_add(t, &r);
 	else if (w->error)
 		return;	/* refused before it was filled in */
 	else if (op && op->access >= 0)
-		add(t, "; rkey 0x%x, address 0x%llx, length %u", w->rkey,
-		    (unsigned long long)w->remote_addr, w->length);
+		text_add(t, "; rkey 0x%x, address 0x%llx, length %u", w->rkey,
+			 (unsigned long long)w->remote_addr, w->length);
 	else if (!(w->flags & WQE_DATA_INLINE) && w->num_sge)
-		add(t, "; first lkey 0x%x, address 0x%llx, length %u of %u in %u SGEs",
-		    w->sge[0].lkey, (unsigned long long)w->sge[0].addr, w->sge[0].length,
-		    w->length, w->num_sge);
+		text_add(t, "; first lkey 0x%x, address 0x%llx, length %u of %u in %u SGEs",
+			 w->sge[0].lkey, (unsigned long long)w->sge[0].addr, w->sge[0].length,
+			 w->length, w->num_sge);
 }
 
 /* Why a peer on this host did not answer. */
@@ -186,29 +147,29 @@ static void add_peer(struct text *t, struct vrb_qp *qp)
 		return;
 	f = local_peer_fault(vrb.host, vrb.local, &qp->wq);
 	if (f.kind == LOCAL_FAULT_NOBODY)
-		add(t, "; no process that shares %s has QP 0x%x now", host_dir(vrb.host),
-		    qp->wq.dest_qpn);
+		text_add(t, "; no process that shares %s has QP 0x%x now", host_dir(vrb.host),
+			 qp->wq.dest_qpn);
 	if (f.kind == LOCAL_FAULT_NONE || f.kind == LOCAL_FAULT_NOBODY)
 		return;
-	add(t, "; QP 0x%x %s", qp->wq.dest_qpn, words[f.kind]);
+	text_add(t, "; QP 0x%x %s", qp->wq.dest_qpn, words[f.kind]);
 	if (f.kind == LOCAL_FAULT_STATE)
-		add(t, "%s", vrb_qp_state_name(f.value));
+		text_add(t, "%s", vrb_qp_state_name(f.value));
 	else if (f.kind == LOCAL_FAULT_OTHER_QP)
-		add(t, "0x%x", f.value);
-	add(t, " (process %d)", (int)f.pid);
+		text_add(t, "0x%x", f.value);
+	text_add(t, " (process %d)", (int)f.pid);
 }
 
 static void add_receive(struct text *t, struct vrb_qp *qp, const struct wq_cqe *cqe)
 {
 	const struct recv_wqe *w = qp->recv.wqe;
 
-	add(t, "receive wr_id 0x%llx: %s, vendor_err %u: %s",
-	    (unsigned long long)(w ? w->wr_id : cqe->wr_id), status_names[cqe->status], cqe->reason,
-	    reason_str(cqe->reason));
+	text_add(t, "receive wr_id 0x%llx: %s, vendor_err %u: %s",
+		 (unsigned long long)(w ? w->wr_id : cqe->wr_id), status_names[cqe->status],
+		 cqe->reason, reason_str(cqe->reason));
 	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
-		add_refusal(t, &vrb_refusal);
+		vrb_refusal_add(t, &vrb_refusal);
 	else if (w)
-		add(t, "; buffer of %u bytes in %u SGEs", w->length, w->num_sge);
+		text_add(t, "; buffer of %u bytes in %u SGEs", w->length, w->num_sge);
 }
 
 /* Only the first failure of a QP is reported, not its consequences. */
@@ -228,7 +189,7 @@ void vrb_report_completion(struct vrb_qp *qp, const struct wq_cqe *cqe)
 	    !tells(qp))
 		return;
 	add_qp(&t, &qp->wq);
-	add(&t, " failed: ");
+	text_add(&t, " failed: ");
 	if (cqe->recv)
 		add_receive(&t, qp, cqe);
 	else
@@ -253,14 +214,16 @@ void vrb_report_drop(struct vrb_qp *qp, enum reason why)
 		return;
 	qp->comp.drop_logged = true;
 	add_qp(&t, &qp->wq);
-	add(&t, ": reason %u: %s", why, reason_str(why));
+	text_add(&t, ": reason %u: %s", why, reason_str(why));
 	if (why == REASON_DROP_QKEY)
-		add(&t, ", 0x%x", qp->wq.qkey);
+		text_add(&t, ", 0x%x", qp->wq.qkey);
 	else if (why == REASON_RECV_TOO_SMALL && qp->wq.use_grh_area)
-		add(&t, " less the 40 bytes of the GRH");
+		text_add(&t, " less the 40 bytes of the GRH");
+	else if (why == REASON_QP_ACCESS)
+		add_refused(&t, &qp->wq, why);
 	else if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == why)
-		add_refusal(&t, &vrb_refusal);
-	add(&t, "; further drops are only counted");
+		vrb_refusal_add(&t, &vrb_refusal);
+	text_add(&t, "; further drops are only counted");
 	log_at(LOG_CORE, level, "%s", t.s);
 }
 
@@ -272,10 +235,11 @@ void vrb_report_event(struct vrb_qp *qp, enum ibv_event_type type)
 	     type != IBV_EVENT_QP_FATAL) || !tells(qp))
 		return;
 	add_qp(&t, &qp->wq);
-	add(&t, " refused a request from its peer: reason %u: %s", qp->wq.fault,
-	    reason_str(qp->wq.fault));
+	text_add(&t, " refused a request from its peer: reason %u: %s", qp->wq.fault,
+		 reason_str(qp->wq.fault));
+	add_refused(&t, &qp->wq, qp->wq.fault);
 	if (vrb_refusal.qpn == qp->wq.qpn)
-		add_refusal(&t, &vrb_refusal);
+		vrb_refusal_add(&t, &vrb_refusal);
 	log_warn(LOG_CORE, "%s", t.s);
 	vrb_refusal.qpn = 0;
 }

@@ -734,6 +734,7 @@ static void take_event(struct vrb_qp *qp, const struct xrc_msg *m)
 		return;
 	memcpy(&e, m->body, sizeof(e));
 	qp->wq.fault = e.fault;
+	qp->wq.fault_kind = (uint8_t)e.fault_kind;
 	switch (e.type) {
 	case IBV_EVENT_COMM_EST:
 		roce_set_established(&qp->roce);

@@ -81,7 +81,8 @@ enum { XRC_NEW_HOME = 0xffff };
 
 struct xrc_event {
 	uint32_t type;		/* enum ibv_event_type; XRC_NOTIFY: or XRC_NEW_HOME */
-	uint32_t fault;		/* enum reason */
+	uint16_t fault;		/* enum reason */
+	uint16_t fault_kind;	/* wq/qp.h */
 };
 
 /* A received message. Everything but the packet is a copy. */

@@ -404,7 +404,7 @@ static void raise_at_home(struct vrb_qp *qp, enum ibv_event_type type)
 {
 	struct vrb_responder *d = of(qp);
 	struct xrc_head head = { .kind = XRC_EVENT, .qpn = qp->wq.qpn, .epoch = d->epoch };
-	struct xrc_event e = { type, qp->wq.fault };
+	struct xrc_event e = { type, qp->wq.fault, qp->wq.fault_kind };
 
 	if (d->active)
 		xrc_send_surely(&d->home, &head, &e, sizeof(e));
