@@ -1,5 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Calls that fail with nothing but an errno value log the reason at VERBENA_LOG=info. */
+/*
+ * Calls that fail with nothing but an errno value log the reason at VERBENA_LOG=info, and so does
+ * what sends or gets a datagram for no queue pair.
+ */
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -13,10 +16,10 @@ static struct world w;
 static struct ibv_cq *cq;
 static char log_path[] = "/tmp/verbena-refusal-XXXXXX";
 
-/* The log since the last call must contain these words. */
-static void expect_logged(const char *words)
+/* The log since the last call of expect_logged(). */
+static const char *logged(void)
 {
-	char text[8192];
+	static char text[8192];
 	FILE *f = fopen(log_path, "r");
 	size_t n;
 
@@ -24,6 +27,14 @@ static void expect_logged(const char *words)
 	n = fread(text, 1, sizeof(text) - 1, f);
 	text[n] = '\0';
 	fclose(f);
+	return text;
+}
+
+/* The log since the last call must contain these words. */
+static void expect_logged(const char *words)
+{
+	const char *text = logged();
+
 	if (!strstr(text, words))
 		fprintf(stderr, "not logged: %s\n%s", words, text);
 	CHECK(strstr(text, words));
@@ -219,6 +230,30 @@ static void refused_counter(void)
 	CHECK_EQ(ibv_destroy_comp_cntr(c), 0);
 }
 
+static void lost_datagram(void)
+{
+	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND };
+	struct ibv_qp *ud = world_qp(&w, IBV_QPT_UD, cq, NULL);
+	struct ibv_ah_attr to = { .grh = { .dgid = w.gid, .sgid_index = w.gid_index },
+				  .is_global = 1, .port_num = 1 };
+	struct ibv_ah *ah = ibv_create_ah(w.pd, &to);
+	uint32_t nobody = ud->qp_num ^ 0x800000;
+	char line[160];
+	struct ibv_wc wc;
+
+	world_connect(&w, ud, ud);
+	wr.wr.ud.ah = ah;
+	wr.wr.ud.remote_qkey = WORLD_QKEY;
+	wr.wr.ud.remote_qpn = nobody;
+	world_post(ud, &wr);
+	snprintf(line, sizeof(line), "QP 0x%x at ::ffff:127.0.0.1 sends to QP 0x%x: reason 409: a "
+		 "datagram was dropped: there is no such queue pair;", ud->qp_num, nobody);
+	while (!strstr(logged(), line))
+		CHECK_EQ(ibv_poll_cq(cq, 1, &wc), 0);
+	CHECK_EQ(ibv_destroy_ah(ah), 0);
+	CHECK_EQ(ibv_destroy_qp(ud), 0);
+}
+
 int main(void)
 {
 	int fd = mkstemp(log_path);
@@ -240,6 +275,7 @@ int main(void)
 	refused_in_use();
 	refused_bound_and_attached();
 	refused_counter();
+	lost_datagram();
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	world_close(&w);
 	unlink(log_path);

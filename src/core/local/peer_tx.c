@@ -19,6 +19,7 @@
 #include "core/local/peer_message.h"
 #include "core/local/peer_word.h"
 #include "core/mem/mr.h"
+#include "core/qp/error_report.h"
 #include "core/qp/qp.h"
 #include "host/host.h"
 #include "local/onesided.h"
@@ -563,6 +564,8 @@ bool vrb_peer_tx_ud(struct vrb_qp *qp, const struct net_path *path, const uint8_
 	if (!group)
 		peer = addressee(qp, path, roce_dest_qpn(packet), now);
 	sent = group ? all_members_local(qp) : peer != NULL;
+	if (unlikely(!sent) && !vrb.wire && is_for_this_host(qp, path))
+		vrb_report_no_qp(&path->src, qp->wq.qpn, roce_dest_qpn(packet));
 	if (sent && tapped() && !tap_packet(qp, path, &packet, len, marked))
 		return true;
 	datagram.data = packet;

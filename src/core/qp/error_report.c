@@ -227,6 +227,19 @@ void vrb_report_drop(struct vrb_qp *qp, enum reason why)
 	log_at(LOG_CORE, level, "%s", t.s);
 }
 
+/* Informational only: at the end of a program, others may still send to it. */
+void vrb_report_no_qp(const struct net_addr *src, uint32_t src_qpn, uint32_t qpn)
+{
+	char address[INET6_ADDRSTRLEN] = "?";
+
+	if (!log_on(LOG_CORE, LOG_INFO))
+		return;
+	inet_ntop(AF_INET6, src->raw, address, sizeof(address));
+	log_once(LOG_CORE, LOG_INFO, "QP 0x%x at %s sends to QP 0x%x: reason %u: %s; further drops "
+		 "are only counted", src_qpn, address, qpn, REASON_DROP_NO_QP,
+		 reason_str(REASON_DROP_NO_QP));
+}
+
 void vrb_report_event(struct vrb_qp *qp, enum ibv_event_type type)
 {
 	struct text t = { .n = 0 };

@@ -31,6 +31,11 @@ void vrb_report_completion(struct vrb_qp *qp, const struct wq_cqe *cqe);
  */
 void vrb_report_drop(struct vrb_qp *qp, enum reason why);
 
+/*
+ * Called when a datagram is dropped because no QP has its number; reports only the process's first.
+ */
+void vrb_report_no_qp(const struct net_addr *src, uint32_t src_qpn, uint32_t qpn);
+
 /* Called before an affiliated event is raised. Must hold qp->lock. */
 void vrb_report_event(struct vrb_qp *qp, enum ibv_event_type type);
 

@@ -14,6 +14,7 @@
 #include "core/local/peer_word.h"
 #include "core/local/word_looks.h"
 #include "core/mad/gsi.h"
+#include "core/qp/error_report.h"
 #include "core/qp/qp.h"
 #include "core/qp/qp_table.h"
 #include "core/qp/xrcd.h"
@@ -198,6 +199,15 @@ static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_
 	vrb_rx_deliver(qp, raw, r, now);
 }
 
+/* Of connected services the peer's requester tells. */
+static void drop_unknown(const struct roce_pkt *pkt, const struct net_path *path,
+			 struct vrb_rx_queue *r)
+{
+	count(&r->stats.unknown_qp, 1);
+	if (path && (pkt->bth.opcode & ROCE_SERVICE_MASK) == ROCE_SERVICE_UD)
+		vrb_report_no_qp(&path->src, pkt->deth.src_qpn, pkt->bth.dest_qpn);
+}
+
 /* Forwards a packet for a QP that is not in this process, if another process has the QP. */
 static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t len,
 		      struct vrb_rx_queue *r)
@@ -210,7 +220,7 @@ static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t le
 		count(&r->stats.handed, 1);
 		break;
 	case ENOENT:
-		count(&r->stats.unknown_qp, 1);
+		drop_unknown(pkt, &pkt->path, r);
 		break;
 	default:
 		count(&r->stats.hand_lost, 1);
@@ -297,7 +307,7 @@ static void dispatch(struct vrb_qp *qp, const struct rx_decoded *raw, const stru
 	} else if (!a->handed) {
 		hand_over(raw->pkt, a->data, a->len, r);
 	} else {
-		count(&r->stats.unknown_qp, 1);
+		drop_unknown(raw->pkt, &raw->pkt->path, r);
 	}
 }
 
@@ -606,7 +616,7 @@ static void receive_packet(void *arg, const struct local_pkt *in)
 	}
 	qp = vrb_qp_table_find(pkt.bth.dest_qpn);
 	if (!qp) {
-		count(&r->stats.unknown_qp, 1);
+		drop_unknown(&pkt, in->path, r);
 		return;
 	}
 	r->onesided_pkts += roce_is_one_sided(roce_opcode_info(pkt.bth.opcode));
