@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -141,37 +142,60 @@ void table_note_departure(struct table *t)
 	write_time(t, DEPARTURES_AT);
 }
 
-/* The pid of the table lock's holder, in its own PID namespace; 0: unknown. */
-static pid_t holder_of(const struct table *t)
-{
-	int32_t pid;
+/* Of the table lock; as it is in the file. */
+struct holder {
+	int32_t pid;		/* in that namespace; 0: none, or one that has not written it yet */
+	uint32_t pid_ns;	/* inode */
+};
 
-	return read_at(t, &pid, sizeof(pid), HOLDER_AT) && pid > 0 ? pid : 0;
+static struct holder holder_of(const struct table *t)
+{
+	struct holder h;
+
+	return read_at(t, &h, sizeof(h), HOLDER_AT) && h.pid > 0 ? h : (struct holder){ 0 };
+}
+
+/* 0: unknown */
+static uint32_t own_pid_ns(void)
+{
+	struct stat st;
+
+	return stat("/proc/self/ns/pid", &st) ? 0 : (uint32_t)st.st_ino;
 }
 
 static void note_holder(struct table *t)
 {
-	int32_t pid = getpid();
+	struct holder h = { getpid(), own_pid_ns() };
 
-	write_at(t, &pid, sizeof(pid), HOLDER_AT);
+	write_at(t, &h, sizeof(h), HOLDER_AT);
 	table_advance_turn(t);
 }
 
-/* A raw clone keeps the lock of a dead process, and another PID namespace hides a living one. */
+/*
+ * A raw clone keeps the lock of a dead process. The kernel does not tell who has it (F_OFD_GETLK
+ * gives -1), and a process that has just got it may be stopped before it says so: so whoever
+ * releases the lock takes its own name away. Nor can be told whether one of another PID namespace
+ * lives.
+ */
 uint64_t table_patience(const struct table *t)
 {
-	pid_t pid = holder_of(t);
-	bool gone = !pid || (kill(pid, 0) < 0 && errno == ESRCH);
+	struct holder h = holder_of(t);
+	bool gone = h.pid && h.pid_ns == own_pid_ns() && kill(h.pid, 0) < 0 && errno == ESRCH;
 
 	return gone ? TABLE_GONE_TIMEOUT : TABLE_LOCK_TIMEOUT;
 }
 
 static void warn_of_holder(const struct table *t)
 {
+	struct holder h = holder_of(t);
+	char number[16] = "";
+
+	if (h.pid)
+		snprintf(number, sizeof(number), " %d", (int)h.pid);
 	log_warn(LOG_HOST,
-		 "waiting for process %d, which has locked this user's run directory and makes no "
+		 "waiting for process%s, which has locked this user's run directory and makes no "
 		 "progress: it is stopped, or gets no CPU",
-		 (int)holder_of(t));
+		 number);
 }
 
 static int wait_for_lock(struct table *t, off_t at, uint64_t timeout)
@@ -214,6 +238,9 @@ int table_lock(struct table *t)
 
 void table_unlock(struct table *t)
 {
+	const struct holder nobody = { 0 };
+
+	write_at(t, &nobody, sizeof(nobody), HOLDER_AT);
 	table_advance_turn(t);
 	set_lock(t, F_UNLCK, TABLE_LOCK_AT);
 }

@@ -220,6 +220,11 @@ static void set_holder(const struct table *t, pid_t pid)
 	assert_int_equal(pwrite(t->fd, &holder, sizeof(holder), 80), sizeof(holder));
 }
 
+static void set_pid_namespace(const struct table *t, uint32_t inode)
+{
+	assert_int_equal(pwrite(t->fd, &inode, sizeof(inode), 84), sizeof(inode));
+}
+
 /* As if a raw clone had kept the lock. */
 static void hand_to_a_dead_process(const struct table *t)
 {
@@ -234,20 +239,47 @@ static void hand_to_a_dead_process(const struct table *t)
 /* Without CPU for long, it must not make others leave the run directory. */
 static void a_living_holder_of_the_lock_is_waited_for(void **state)
 {
-	static const pid_t nobody[] = { 0, -1, INT32_MIN, INT32_MAX };
+	static const pid_t unknown[] = { 0, -1, INT32_MIN };
 	int fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	struct table t;
 
 	assert_int_equal(table_open(&t, fd), 0);
 	assert_int_equal(table_lock(&t), 0);
 	assert_int_equal(table_patience(&t), TABLE_LOCK_TIMEOUT);
-	for (size_t i = 0; i < ARRAY_SIZE(nobody); i++) {
-		set_holder(&t, nobody[i]);
-		assert_int_equal(table_patience(&t), TABLE_GONE_TIMEOUT);
+	for (size_t i = 0; i < ARRAY_SIZE(unknown); i++) {
+		set_holder(&t, unknown[i]);
+		assert_int_equal(table_patience(&t), TABLE_LOCK_TIMEOUT);
 	}
+	set_holder(&t, INT32_MAX);
+	assert_int_equal(table_patience(&t), TABLE_GONE_TIMEOUT);
+	set_pid_namespace(&t, 1);
+	assert_int_equal(table_patience(&t), TABLE_LOCK_TIMEOUT);
+	table_unlock(&t);
+	assert_int_equal(table_lock(&t), 0);
 	hand_to_a_dead_process(&t);
 	assert_int_equal(table_patience(&t), TABLE_GONE_TIMEOUT);
 	table_unlock(&t);
+	table_close(&t);
+	close(fd);
+}
+
+static void use_and_end(void)
+{
+	host_leave(join());
+}
+
+/* Stopped, it could not say who it is; the process that had the lock before has ended. */
+static void a_holder_without_name_is_waited_for(void **state)
+{
+	struct flock lock = { .l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = TABLE_LOCK_AT,
+			      .l_len = 1 };
+	int fd = open(run_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct table t;
+
+	assert_int_equal(table_open(&t, fd), 0);
+	assert_int_equal(in_child(use_and_end), 0);
+	assert_int_equal(fcntl(t.fd, F_OFD_SETLK, &lock), 0);
+	assert_int_equal(table_patience(&t), TABLE_LOCK_TIMEOUT);
 	table_close(&t);
 	close(fd);
 }
@@ -363,6 +395,7 @@ int main(void)
 		IN_DIR(a_full_directory_is_avoided),
 		IN_DIR(a_file_size_limit_does_not_kill),
 		IN_DIR(a_living_holder_of_the_lock_is_waited_for),
+		IN_DIR(a_holder_without_name_is_waited_for),
 		IN_DIR(a_lost_lock_does_not_hang_others),
 		cmocka_unit_test(a_waiter_waits_while_the_lock_changes_hands),
 		IN_DIR(each_turn_is_counted),
