@@ -197,6 +197,26 @@ static struct recv_wqe *take_receive(struct resp_ctx *c, enum reason *why)
 				  c->op->kind == ROCE_KIND_SEND ? &head : NULL, why);
 }
 
+/* IBTA vol 1, 9.7.4: the R_Key of an empty message is not checked. */
+static enum reason check_range(struct resp_ctx *c, enum mem_access access)
+{
+	struct wq_qp *wq = c->qp->wq;
+
+	if (!c->pkt->reth.len)
+		return REASON_NONE;
+	return wq->ops->mem_check(wq, c->pkt->reth.rkey, c->pkt->reth.va, c->pkt->reth.len, access);
+}
+
+/*
+ * A WRITE that would be several packets on the wire: there the first one is refused before the last
+ * one takes a receive, so its refusal needs no receive and completes none.
+ */
+static bool is_long_write(const struct resp_ctx *c)
+{
+	return c->op->kind == ROCE_KIND_WRITE && roce_is_whole(c->pkt) &&
+	       c->pkt->payload_len > c->qp->wq->mtu;
+}
+
 /* Requires a receive, or a READ/atomic resource. */
 static enum resp_step check_resource(struct resp_ctx *c)
 {
@@ -212,6 +232,10 @@ static enum resp_step check_resource(struct resp_ctx *c)
 	if (c->op->takes_recv && !resp->wqe) {
 		enum reason why = REASON_NONE;
 
+		if (unlikely(is_long_write(c)))
+			why = check_range(c, MEM_REMOTE_WRITE);
+		if (unlikely(why))
+			return fault(c, why);
 		resp->wqe = take_receive(c, &why);
 		if (!resp->wqe && why == REASON_PEER_DIED)
 			return RESP_DROP;
@@ -280,16 +304,6 @@ static enum resp_step check_length(struct resp_ctx *c)
 		break;
 	}
 	return RESP_ACCESS;
-}
-
-/* IBTA vol 1, 9.7.4: the R_Key of an empty message is not checked. */
-static enum reason check_range(struct resp_ctx *c, enum mem_access access)
-{
-	struct wq_qp *wq = c->qp->wq;
-
-	if (!c->pkt->reth.len)
-		return REASON_NONE;
-	return wq->ops->mem_check(wq, c->pkt->reth.rkey, c->pkt->reth.va, c->pkt->reth.len, access);
 }
 
 /*
@@ -481,6 +495,8 @@ static enum resp_step do_fault(struct resp_ctx *c)
 {
 	struct roce_qp *qp = c->qp;
 
+	if (unlikely(is_long_write(c)))
+		roce_responder_drop_message(qp);
 	qp->wq->fault_kind = c->op->kind;
 	apply_fault(qp, c->why, qp->resp.epsn, qp->resp.wqe != NULL);
 	return RESP_DONE;

@@ -212,6 +212,46 @@ static void test_solicited(void)
 	close_pair();
 }
 
+/*
+ * A WRITE of several packets takes its receive with the last one, but is refused with the first: no
+ * receive completes in error, nor is one needed. As on soft RoCE, and whatever carries it.
+ */
+static void refused(uint32_t len, bool receive, bool whole)
+{
+	struct buffer from = world_buffer(&w, len, IBV_ACCESS_LOCAL_WRITE);
+	struct ibv_sge sge = world_sge(&from, 0, len);
+	struct ibv_send_wr wr = write_imm(1, &sge);
+
+	printf("%u bytes refused, receive %d\n", len, receive);
+	open_pair(NULL, WORLD_ACCESS);
+	world_recv(b, RECV_ID, world_sge(&dst, 0, 8));
+	world_send(a, 0, world_sge(&src, 0, 8));
+	world_expect(cq_a, 0, IBV_WC_SUCCESS);
+	world_expect(cq_b, RECV_ID, IBV_WC_SUCCESS);
+	if (receive)
+		world_recv(b, RECV_ID + 1, world_sge(&dst, 0, 0));
+	no_key(&wr);
+	world_post(a, &wr);
+	world_expect(cq_a, 1, receive || !whole ? IBV_WC_REM_ACCESS_ERR : IBV_WC_RNR_RETRY_EXC_ERR);
+	if (receive)
+		world_expect(cq_b, RECV_ID + 1,
+			     whole ? IBV_WC_LOC_ACCESS_ERR : IBV_WC_WR_FLUSH_ERR);
+	if (!whole)
+		world_event(&w, IBV_EVENT_QP_ACCESS_ERR);
+	CHECK(!world_has_event(&w));
+	close_pair();
+	world_free(&from);
+}
+
+static void test_refused(void)
+{
+	static const uint32_t lengths[] = { 1024, 1025, 4096, 9000, 200000 };
+
+	for (size_t i = 0; i < sizeof(lengths) / sizeof(lengths[0]); i++)
+		for (int receive = 0; receive < 2; receive++)
+			refused(lengths[i], receive, lengths[i] <= 1024);
+}
+
 int main(void)
 {
 	world_open(&w);
@@ -222,6 +262,7 @@ int main(void)
 	for (int i = 0; i < LEN; i++)
 		src.data[i] = 3 * i + 1;
 	test_errors();
+	test_refused();
 	test_empty();
 	test_srq();
 	test_solicited();
