@@ -106,6 +106,8 @@ enum {
 	SEG_QP_ESTABLISHED = 1 << 0,	/* COMM_EST has been raised */
 	SEG_QP_WAITS = 1 << 1,		/* XRC: for another process, which executes a request */
 	SEG_QP_BLOCKED = 1 << 2,	/* its answers wait for room in a lane */
+	/* three bits, enum ibv_mtu: of what it sends; 0: unknown, a version that does not tell */
+	SEG_QP_MTU = 4,
 };
 
 /* What a process publishes about a QP. */

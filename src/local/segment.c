@@ -150,6 +150,12 @@ static uint32_t find_place(const struct segment *seg, uint32_t qpn)
 	return reusable;
 }
 
+/* 256: 1, ... 4096: 5; 0: none yet */
+static unsigned int mtu_code(uint32_t mtu)
+{
+	return mtu ? (unsigned int)__builtin_ctz(mtu) - 7 : 0;
+}
+
 /* Sequence lock: readers retry while gen is odd or has changed. */
 static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_facts facts)
 {
@@ -164,7 +170,8 @@ static void write_entry(struct seg_qp *e, const struct wq_qp *qp, struct seg_qp_
 	e->type = qp->type;
 	e->state = qp->state;
 	e->flags = (facts.established ? SEG_QP_ESTABLISHED : 0) |
-		   (facts.waits ? SEG_QP_WAITS : 0) | (facts.blocked ? SEG_QP_BLOCKED : 0);
+		   (facts.waits ? SEG_QP_WAITS : 0) | (facts.blocked ? SEG_QP_BLOCKED : 0) |
+		   (uint8_t)(mtu_code(qp->mtu) << SEG_QP_MTU);
 	e->max_dest_rd_atomic = qp->max_dest_rd_atomic;
 	memcpy(e->dest_gid, qp->path.dst.raw, sizeof(e->dest_gid));
 	memcpy(e->src_gid, qp->path.src.raw, sizeof(e->src_gid));

@@ -250,6 +250,14 @@ static bool is_mtu(uint32_t len)
 	return len >= ROCE_MIN_MTU && !(len & (len - 1));
 }
 
+static bool is_other_mtu(const struct resp_ctx *c, uint32_t len, uint32_t most)
+{
+	if (!is_mtu(len) || len > most)
+		return false;
+	roce_note(c->qp, NOTE_MTU, c->pkt->bth.psn, len, REASON_NONE);
+	return true;
+}
+
 /*
  * FIRST and MIDDLE fill the MTU, LAST has 1..MTU bytes, ONLY 0..MTU (IBTA vol 1, 9.7.4). The MTU is
  * the sender's, given by its FIRST and at most the path's: a host whose interface carries less than
@@ -257,12 +265,14 @@ static bool is_mtu(uint32_t len)
  */
 static bool payload_fits(const struct resp_ctx *c)
 {
-	uint32_t len = c->pkt->payload_len, mtu = max(c->qp->wq->mtu, c->qp->wq->path_mtu);
+	uint32_t len = c->pkt->payload_len, mtu = c->qp->wq->mtu;
+	uint32_t most = max(mtu, c->qp->wq->path_mtu);
 
 	if (roce_is_whole(c->pkt))
 		return roce_starts(c->op) && roce_ends(c->op);
 	if (roce_starts(c->op))
-		return len <= mtu && (roce_ends(c->op) || is_mtu(len));
+		return roce_ends(c->op) ? len <= most :
+					  likely(len == mtu) || is_other_mtu(c, len, most);
 	return roce_ends(c->op) ? len && len <= c->qp->resp.packet : len == c->qp->resp.packet;
 }
 

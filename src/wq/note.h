@@ -27,6 +27,7 @@ enum note {
 	NOTE_PROBE,		/* the oldest packet is sent again, to see whether it has arrived */
 	NOTE_ERROR,		/* the QP fails; why */
 	NOTE_RATE,		/* of UC and UD after CNPs; value: kbit/s, 0: no limit any more */
+	NOTE_MTU,		/* the peer has another path MTU; value: its */
 };
 
 struct wq_note {

@@ -239,6 +239,34 @@ static void test_no_line_without_failure(void)
 	tear_down();
 }
 
+/* Whichever end notices: it works, but would not on a device. */
+static void test_other_mtu(void)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_sge sge;
+	int mask;
+
+	set_up(WORLD_ACCESS);
+	for (enum ibv_qp_state s = IBV_QPS_RESET; s <= IBV_QPS_INIT; s++)
+		world_move(&w, b, s, a->qp_num);
+	mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTR, a->qp_num, &attr);
+	attr.path_mtu = IBV_MTU_4096;
+	CHECK_EQ(ibv_modify_qp(b, &attr, mask), 0);
+	world_move(&w, b, IBV_QPS_RTS, a->qp_num);
+	for (int i = 0; i < 2; i++) {
+		world_recv(b, 5, world_sge(&dst, 0, 4096));
+		sge = world_sge(&src, 0, 2000);
+		world_send(a, 1, sge);
+		world_expect(cq_b, 5, IBV_WC_SUCCESS);
+		world_expect(cq_a, 1, IBV_WC_SUCCESS);
+	}
+	CHECK(is_local() || strstr(logged(), ": path_mtu is 4096, but 1024 at its peer: "));
+	expect_logged(logged(), " at its peer: Verbena takes messages of several packets all the "
+				"same, a device refuses them\n");
+	CHECK_EQ(lines_with(logged(), "\n"), 1);
+	tear_down();
+}
+
 /* The log names the attribute because of which ibv_modify_qp failed. */
 static void test_refused_modification(void)
 {
@@ -581,6 +609,7 @@ int main(void)
 	test_wrong_keys();
 	test_small_receive();
 	test_no_line_without_failure();
+	test_other_mtu();
 	test_refused_modification();
 	test_refused_request();
 	test_refused_at_execution();

@@ -17,7 +17,7 @@ struct json_object;
 
 enum {
 	OPCODES = 16,
-	NOTES = 16,
+	NOTES = 17,
 	PARTS = 16,	/* of a doubling: percentiles are exact to a 16th */
 	BUCKETS = 48 * PARTS,
 };

@@ -117,6 +117,7 @@ const char *trace_note(unsigned int what)
 		[NOTE_PROBE] = "probes: sends the oldest packet again",
 		[NOTE_ERROR] = "fails",
 		[NOTE_RATE] = "changes its rate",
+		[NOTE_MTU] = "peer has another path_mtu",
 	};
 
 	return named(names, ARRAY_SIZE(names), what);
@@ -220,6 +221,8 @@ static void put_engine(struct line *l, const struct record_engine *e)
 		put(l, ", PSN %u", e->psn);
 	if (e->what == NOTE_WINDOW)
 		put(l, ": %u packets", e->value);
+	else if (e->what == NOTE_MTU)
+		put(l, ": %u bytes", e->value);
 	else if (e->what == NOTE_RNR_RCVD)
 		put(l, " %.3f ms", e->value / 1e6);
 	else if (e->what == NOTE_TIMEOUT)

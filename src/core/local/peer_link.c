@@ -19,6 +19,7 @@
 #include "core/local/peer_word.h"
 #include "core/mem/key_table.h"
 #include "core/mem/mr.h"
+#include "core/qp/error_report.h"
 #include "core/qp/qp.h"
 #include "host/host.h"
 #include "run/config.h"
@@ -188,14 +189,24 @@ void vrb_peer_drop(struct vrb_qp *qp)
  * A QP number alone does not identify the peer: another host may use the same one. The published
  * address must match too, within this network namespace.
  */
-static const struct seg_qp *peer_entry(const struct local_peer *peer, const struct wq_qp *wq)
+static const struct seg_qp *peer_entry(const struct local_peer *peer, const struct wq_qp *wq,
+				       struct seg_qp *published)
 {
-	struct seg_qp published;
-	const struct seg_qp *entry = local_peer_qp(peer, wq->dest_qpn, &published);
+	const struct seg_qp *entry = local_peer_qp(peer, wq->dest_qpn, published);
 
-	if (!entry || memcmp(published.src_gid, wq->path.dst.raw, sizeof(published.src_gid)) != 0)
+	if (!entry || memcmp(published->src_gid, wq->path.dst.raw, sizeof(published->src_gid)) != 0)
 		return NULL;
 	return entry;
+}
+
+/* The packets' MTUs are compared where there are packets (responder.c). */
+static void compare_mtu(const struct vrb_qp *qp, const struct seg_qp *published)
+{
+	unsigned int code = published->flags >> SEG_QP_MTU & 7;
+	uint32_t mtu = code ? 128u << code : qp->wq.mtu;
+
+	if (unlikely(mtu != qp->wq.mtu))
+		vrb_report_mtu(qp, mtu);
 }
 
 static bool nothing_in_flight(const struct vrb_qp *qp)
@@ -229,6 +240,7 @@ static bool nothing_begun(const struct vrb_qp *qp)
 static void follow_peer(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_peer *p = &qp->peer;
+	struct seg_qp published;
 	struct local_peer *peer;
 
 	if (local_peer_alive(vrb.local, p->process, now) &&
@@ -238,7 +250,7 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 		return;
 	p->lookup_at = time_after(now, LIMIT_PEER_RETRY_MS * VRB_MSEC);
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
-	if (peer && !peer_entry(peer, &qp->wq)) {
+	if (peer && !peer_entry(peer, &qp->wq, &published)) {
 		local_peer_put(vrb.local, peer);
 		peer = NULL;
 	}
@@ -269,6 +281,7 @@ static void look_promptly(struct vrb_peer *p, uint64_t now)
 bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 {
 	struct vrb_peer *p = &qp->peer;
+	struct seg_qp published;
 	struct local_peer *peer;
 	bool here;
 
@@ -287,8 +300,9 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 	peer = local_peer_get(vrb.local, qp->wq.dest_qpn);
 	if (!peer)
 		return false;
-	p->entry = peer_entry(peer, &qp->wq);
+	p->entry = peer_entry(peer, &qp->wq, &published);
 	if (p->entry) {
+		compare_mtu(qp, &published);
 		p->process = peer;
 		/*
 		 * The slot identifies its last packet, which may arrive after the process has

@@ -240,6 +240,19 @@ void vrb_report_no_qp(const struct net_addr *src, uint32_t src_qpn, uint32_t qpn
 		 reason_str(REASON_DROP_NO_QP));
 }
 
+void vrb_report_mtu(const struct vrb_qp *qp, uint32_t mtu)
+{
+	struct text t = { .n = 0 };
+
+	if (!log_on(LOG_CORE, LOG_WARN))
+		return;
+	add_qp(&t, &qp->wq);
+	log_once(LOG_CORE, LOG_WARN,
+		 "%s: path_mtu is %u, but %u at its peer: Verbena takes messages of several "
+		 "packets all the same, a device refuses them",
+		 t.s, qp->wq.mtu, mtu);
+}
+
 void vrb_report_event(struct vrb_qp *qp, enum ibv_event_type type)
 {
 	struct text t = { .n = 0 };

@@ -36,6 +36,12 @@ void vrb_report_drop(struct vrb_qp *qp, enum reason why);
  */
 void vrb_report_no_qp(const struct net_addr *src, uint32_t src_qpn, uint32_t qpn);
 
+/*
+ * The peer has another path MTU, which works here, but not on a device; reports only the process's
+ * first. Must hold qp->lock.
+ */
+void vrb_report_mtu(const struct vrb_qp *qp, uint32_t mtu);
+
 /* Called before an affiliated event is raised. Must hold qp->lock. */
 void vrb_report_event(struct vrb_qp *qp, enum ibv_event_type type);
 
