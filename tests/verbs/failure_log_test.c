@@ -239,6 +239,23 @@ static void test_no_line_without_failure(void)
 	tear_down();
 }
 
+/* Waits for a receive for ever, which is told when it has waited for long. */
+static void test_long_wait(void)
+{
+	struct ibv_wc wc;
+
+	set_up(WORLD_ACCESS);
+	world_send(a, 1, world_sge(&src, 0, 8));
+	while (!lines_with(logged(), "\n"))
+		CHECK_EQ(ibv_poll_cq(cq_a, 1, &wc), 0);
+	expect_logged(logged(), ": a request waits for a receive, of which its peer has posted "
+				"none for ");
+	world_recv(b, 5, world_sge(&dst, 0, 8));
+	world_expect(cq_b, 5, IBV_WC_SUCCESS);
+	world_expect(cq_a, 1, IBV_WC_SUCCESS);
+	tear_down();
+}
+
 /* Whichever end notices: it works, but would not on a device. */
 static void test_other_mtu(void)
 {
@@ -282,7 +299,8 @@ static void test_refused_modification(void)
 		  .message = "max_dest_rd_atomic is 255, but must be 0 to " },
 		{ .attr.ah_attr.grh.sgid_index = 255, .message = "GID 255 of the port is empty" },
 		{ .attr.qp_state = IBV_QPS_SQD,
-		  .message = "INIT to SQD: there is no such transition" },
+		  .message = "INIT to SQD: there is no such transition for this type of QP; the "
+			     "order is RESET, INIT, RTR, RTS\n" },
 		{ .add = IBV_QP_CUR_STATE,
 		  .attr.cur_qp_state = IBV_QPS_RTS,
 		  .message = "cur_qp_state is RTS" },
@@ -329,7 +347,7 @@ static void test_refused_request(void)
 	wr.num_sge = 100;
 	CHECK_EQ(ibv_post_send(a, &wr, &bad), EINVAL);
 	expect_logged(logged(), "wr_id 0x77 not posted: more scatter/gather entries than the queue "
-				"was created with (4)");
+				"was created with (4): max_send_sge is 4\n");
 	tear_down();
 }
 
@@ -610,6 +628,7 @@ int main(void)
 	test_small_receive();
 	test_no_line_without_failure();
 	test_other_mtu();
+	test_long_wait();
 	test_refused_modification();
 	test_refused_request();
 	test_refused_at_execution();

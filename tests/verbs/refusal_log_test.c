@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Calls that fail with nothing but an errno value log the reason at VERBENA_LOG=info, and so does
- * what sends or gets a datagram for no queue pair.
+ * Calls that fail with nothing but an errno value log the reason at VERBENA_LOG=info, and so do
+ * those that wait in vain, and what sends or gets a datagram for no queue pair.
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,6 +232,58 @@ static void refused_counter(void)
 	CHECK_EQ(ibv_destroy_comp_cntr(c), 0);
 }
 
+/* What another thread waits for. */
+static struct ibv_cq *waited_for;
+
+static void *help_once_told(void *words)
+{
+	while (!strstr(logged(), words))
+		sched_yield();
+	if (strstr(words, "armed"))
+		CHECK_EQ(ibv_req_notify_cq(waited_for, 0), 0);
+	else
+		ibv_ack_cq_events(waited_for, 1);
+	return NULL;
+}
+
+/* A thread that sleeps for an event for which nobody asked; a CQ with unacknowledged events. */
+static void waits_in_vain(void)
+{
+	static char unarmed[] = "none of the channel's CQs (1) is armed",
+		    unacked[] = "waits for the program to acknowledge 1 of its events";
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(w.ctx);
+	struct ibv_cq *got;
+	struct ibv_qp *qp;
+	pthread_t helper;
+	void *context;
+
+	waited_for = ibv_create_cq(w.ctx, 4, NULL, channel, 0);
+	qp = world_flushed(&w, waited_for, 1);
+	CHECK_EQ(pthread_create(&helper, NULL, help_once_told, unarmed), 0);
+	CHECK_EQ(ibv_get_cq_event(channel, &got, &context), 0);
+	CHECK_EQ(pthread_join(helper, NULL), 0);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(pthread_create(&helper, NULL, help_once_told, unacked), 0);
+	CHECK_EQ(ibv_destroy_cq(waited_for), 0);
+	CHECK_EQ(pthread_join(helper, NULL), 0);
+	CHECK_EQ(ibv_destroy_comp_channel(channel), 0);
+}
+
+static void no_timeout(void)
+{
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct ibv_qp_attr attr;
+	int mask;
+
+	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTR; s++)
+		world_move(&w, qp, s, qp->qp_num);
+	mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTS, qp->qp_num, &attr);
+	attr.timeout = 0;
+	CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+	expect_logged(": timeout is 0: a request whose peer does not answer waits for ever");
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
 static void lost_datagram(void)
 {
 	struct ibv_send_wr wr = { .wr_id = 1, .opcode = IBV_WR_SEND };
@@ -275,6 +329,8 @@ int main(void)
 	refused_in_use();
 	refused_bound_and_attached();
 	refused_counter();
+	waits_in_vain();
+	no_timeout();
 	lost_datagram();
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	world_close(&w);

@@ -93,7 +93,9 @@ static int check_mask(const struct vrb_qp *qp, const struct ibv_qp_attr *a, int 
 	if (qp_state_allowed(qp->ibv.qp_type, c->cur, c->next, mask))
 		return 0;
 	if (!qp_state_masks(qp->ibv.qp_type, c->cur, c->next, &required, &optional))
-		return refuse(c, EINVAL, "there is no such transition for this type of QP");
+		return refuse(c, EINVAL,
+			      "there is no such transition for this type of QP; the order is "
+			      "RESET, INIT, RTR, RTS");
 	missing = required & ~mask;
 	if (missing)
 		return refuse(c, EINVAL, "IBV_QP_%s is missing from the mask", attr_name(missing));
@@ -330,6 +332,7 @@ static void forget(struct vrb_qp *qp)
 	if (qp->recv.rndv.owner)
 		vrb_rndv_abandon(qp);
 	qp->comp.error_logged = qp->comp.drop_logged = qp->comp.failing = false;
+	qp->comp.rnr_since = 0;
 	qp->wq.mig_state = IBV_MIG_MIGRATED;
 	qp->wq.alt_path = (struct net_path){ 0 };	/* leads to the last connection's peer */
 	qp->wq.rate_kbps = qp->wq.rate_burst = 0;
@@ -460,6 +463,9 @@ int vrb_qp_modify(struct vrb_qp *qp, const struct ibv_qp_attr *attr, int mask)
 	if (!ret)
 		commit(qp, &fit, mask, &c);
 	lock_release(&qp->lock);
+	if (!ret && mask & IBV_QP_TIMEOUT && !attr->timeout)
+		log_once(LOG_CORE, LOG_INFO, "QP 0x%x: timeout is 0: a request whose peer does not "
+			 "answer waits for ever", qp->wq.qpn);
 	if (ret)
 		log_warn(LOG_CORE, "QP 0x%x: ibv_modify_qp %s to %s: %s", qp->wq.qpn,
 			 vrb_qp_state_name(c.cur), vrb_qp_state_name(c.next), c.why);

@@ -3,6 +3,7 @@
 #include "core/cq/async_event.h"
 
 #include <stdlib.h>
+#include <time.h>
 
 #include "core/base/context.h"
 #include "core/base/event_queue.h"
@@ -10,6 +11,10 @@
 #include "core/base/tap.h"
 #include "run/log.h"
 #include "util/compiler.h"
+
+enum {
+	ACK_LONG_S = 2,		/* another thread acknowledges sooner */
+};
 
 /* A queued asynchronous event. */
 struct async_event {
@@ -132,7 +137,20 @@ void vrb_event_acked(struct vrb_event_acks *acks, uint32_t n)
 
 void vrb_event_wait_acked(struct vrb_event_acks *acks)
 {
+	struct timespec end;
+	int err = 0;
+
+	clock_gettime(CLOCK_REALTIME, &end);	/* that of a condition variable */
+	end.tv_sec += ACK_LONG_S;
 	pthread_mutex_lock(acks->mutex);
+	while (acks->missing && !err)
+		err = pthread_cond_timedwait(acks->cond, acks->mutex, &end);
+	if (acks->missing)
+		log_warn(LOG_CORE,
+			 "the destruction of a CQ, QP, SRQ or WQ waits for the program to "
+			 "acknowledge %u of its events: ibv_ack_cq_events(), "
+			 "ibv_ack_async_event()",
+			 acks->missing);
 	while (acks->missing)
 		pthread_cond_wait(acks->cond, acks->mutex);
 	pthread_mutex_unlock(acks->mutex);

@@ -11,6 +11,7 @@
 #include "core/base/tap.h"
 #include "core/cq/async_event.h"
 #include "core/cq/cq.h"
+#include "run/log.h"
 #include "util/atomic.h"
 
 int vrb_channel_create(struct vrb_context *ctx, struct vrb_channel **channel)
@@ -95,6 +96,44 @@ void vrb_channel_raise_left(struct vrb_channel *channel)
 			vrb_cq_raise_left(cq);
 	}
 	pthread_mutex_unlock(&ctx->lock);
+}
+
+/* The lock of the queue ranks below that of a CQ. */
+static bool may_raise(struct vrb_channel *channel, struct vrb_cq *cq)
+{
+	bool may;
+
+	lock_acquire(&cq->lock);
+	may = cq->armed;
+	lock_release(&cq->lock);
+	lock_acquire(&channel->queue.lock);
+	may |= cq->event_pending;
+	lock_release(&channel->queue.lock);
+	return may;
+}
+
+void vrb_channel_report_unarmed(struct vrb_channel *channel)
+{
+	struct vrb_context *ctx = channel->ctx;
+	unsigned int cqs = 0;
+	bool may = false;
+	struct list *pos;
+
+	pthread_mutex_lock(&ctx->lock);
+	list_for_each (pos, &ctx->cqs) {
+		struct vrb_cq *cq = list_entry(pos, struct vrb_cq, node);
+
+		if (cq->channel != channel)
+			continue;
+		cqs++;
+		may |= may_raise(channel, cq);
+	}
+	pthread_mutex_unlock(&ctx->lock);
+	if (cqs && !may)
+		log_once(LOG_CORE, LOG_INFO,
+			 "a thread sleeps in ibv_get_cq_event(), and none of the channel's CQs "
+			 "(%u) is armed: ibv_req_notify_cq() before, and again after each event",
+			 cqs);
 }
 
 void vrb_channel_forget(struct vrb_channel *channel, struct vrb_cq *cq)

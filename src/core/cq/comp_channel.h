@@ -55,6 +55,12 @@ void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq);
  */
 void vrb_channel_raise_left(struct vrb_channel *channel);
 
+/*
+ * A thread is about to sleep: logs once, informational, if no CQ of the channel can raise an event.
+ * Must hold no lock.
+ */
+void vrb_channel_report_unarmed(struct vrb_channel *channel);
+
 /* Drops the undelivered events of a CQ that is being destroyed. */
 void vrb_channel_forget(struct vrb_channel *channel, struct vrb_cq *cq);
 

@@ -10,6 +10,7 @@
 #include "core/progress/poll_loop.h"
 #include "core/tx/tx_sched.h"
 #include "run/clock.h"
+#include "run/log.h"
 #include "run/slowdown.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
@@ -69,6 +70,12 @@ static bool blocks(const struct vrb_channel *channel)
 	return !(fcntl(channel->ibv.fd, F_GETFL) & O_NONBLOCK);
 }
 
+static void report_unarmed(struct vrb_channel *channel)
+{
+	if (unlikely(log_on(LOG_CORE, LOG_INFO)) && blocks(channel) && !raised(channel))
+		vrb_channel_report_unarmed(channel);
+}
+
 /*
  * Waits for an event and takes it; returns with the queue's lock held. A program that sleeps though
  * it has left completions in an armed CQ, as perftest does, gets an event for them, lest it sleep
@@ -85,8 +92,10 @@ static int await(struct vrb_channel *channel, struct list **node)
 		return vrb_event_queue_take(&channel->queue, node);
 	if (busy_poll_enabled(&channel->busy_poll) && blocks(channel)) {
 		poll_until_raised(channel, end);
+		report_unarmed(channel);
 		return vrb_event_queue_take(&channel->queue, node);
 	}
+	report_unarmed(channel);
 	/* A thread that a signal wakes up may find the channel destroyed. */
 	ret = vrb_event_queue_take(&channel->queue, node);
 	if (!ret)

@@ -9,6 +9,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "core/base/ring.h"
@@ -238,16 +239,30 @@ static bool stays_full(struct vrb_qp *qp)
 	       sq->head - load_acquire(&sq->released) >= sq->ring.limit;
 }
 
+static void limit_text(const struct vrb_qp *qp, enum reason why, char text[48])
+{
+	const struct ibv_qp_cap *cap = &qp->config.init.cap;
+
+	if (why == REASON_WR_SGE_COUNT)
+		snprintf(text, 48, ": max_send_sge is %u", cap->max_send_sge);
+	else
+		snprintf(text, 48, ": max_inline_data is %u", cap->max_inline_data);
+}
+
 int vrb_post_refused(struct vrb_qp *qp, uint64_t wr_id, enum reason why)
 {
 	static uint64_t said[WR_REASONS];	/* log_seldom(): one does not hide another */
 	const char *more = "", *state = "";
+	char limit[48] = "";
 
 	if (why == REASON_WR_STATE) {
 		more = ": it is in ";
 		state = vrb_qp_state_name(qp->wq.state);
 	} else if (why == REASON_WR_QUEUE_FULL && stays_full(qp)) {
 		more = ", of requests without IBV_SEND_SIGNALED: no completion will make room";
+	} else if (why == REASON_WR_SGE_COUNT || why == REASON_WR_INLINE_SIZE) {
+		more = limit;
+		limit_text(qp, why, limit);
 	}
 	/* Not a warning: many programs post until the queue is full, then poll. */
 	if (why == REASON_WR_QUEUE_FULL && !*more)

@@ -17,17 +17,7 @@
 #include "roce/opcode.h"
 #include "run/log.h"
 #include "util/compiler.h"
-
-static const char *const status_names[] = {
-#define STATUS(name) [IBV_WC_##name] = "IBV_WC_" #name
-	STATUS(LOC_LEN_ERR), STATUS(LOC_QP_OP_ERR), STATUS(LOC_EEC_OP_ERR), STATUS(LOC_PROT_ERR),
-	STATUS(WR_FLUSH_ERR), STATUS(MW_BIND_ERR), STATUS(BAD_RESP_ERR), STATUS(LOC_ACCESS_ERR),
-	STATUS(REM_INV_REQ_ERR), STATUS(REM_ACCESS_ERR), STATUS(REM_OP_ERR), STATUS(RETRY_EXC_ERR),
-	STATUS(RNR_RETRY_EXC_ERR), STATUS(LOC_RDD_VIOL_ERR), STATUS(REM_INV_RD_REQ_ERR),
-	STATUS(REM_ABORT_ERR), STATUS(INV_EECN_ERR), STATUS(INV_EEC_STATE_ERR), STATUS(FATAL_ERR),
-	STATUS(RESP_TIMEOUT_ERR), STATUS(GENERAL_ERR), STATUS(TM_ERR), STATUS(TM_RNDV_INCOMPLETE),
-#undef STATUS
-};
+#include "util/time.h"
 
 /* Opcode names, and the access each needs to remote memory; -1: none. */
 static const struct opcode {
@@ -47,6 +37,9 @@ static const struct opcode {
 	[14] = { "FLUSH", MEM_REMOTE_FLUSH_GLOBAL },
 	[15] = { "ATOMIC WRITE", MEM_REMOTE_WRITE },
 };
+
+/* A peer that only has to catch up posts a receive sooner. */
+#define RNR_LONG (3 * VRB_SECOND)
 
 static void add_qp(struct text *t, const struct wq_qp *wq)
 {
@@ -114,7 +107,7 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 	struct refusal r;
 
 	text_add(t, "%s wr_id 0x%llx: %s, vendor_err %u: %s", op && op->name ? op->name : "request",
-		 (unsigned long long)w->wr_id, status_names[cqe->status], cqe->reason,
+		 (unsigned long long)w->wr_id, vrb_status_name(cqe->status), cqe->reason,
 		 reason_str(cqe->reason));
 	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
 		vrb_refusal_add(t, &vrb_refusal);
@@ -164,7 +157,7 @@ static void add_receive(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 	const struct recv_wqe *w = qp->recv.wqe;
 
 	text_add(t, "receive wr_id 0x%llx: %s, vendor_err %u: %s",
-		 (unsigned long long)(w ? w->wr_id : cqe->wr_id), status_names[cqe->status],
+		 (unsigned long long)(w ? w->wr_id : cqe->wr_id), vrb_status_name(cqe->status),
 		 cqe->reason, reason_str(cqe->reason));
 	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
 		vrb_refusal_add(t, &vrb_refusal);
@@ -185,7 +178,7 @@ void vrb_report_completion(struct vrb_qp *qp, const struct wq_cqe *cqe)
 {
 	struct text t = { .n = 0 };
 
-	if (cqe->reason == REASON_WR_FLUSHED || cqe->status >= ARRAY_SIZE(status_names) ||
+	if (cqe->reason == REASON_WR_FLUSHED || !vrb_status_name(cqe->status) ||
 	    !tells(qp))
 		return;
 	add_qp(&t, &qp->wq);
@@ -238,6 +231,22 @@ void vrb_report_no_qp(const struct net_addr *src, uint32_t src_qpn, uint32_t qpn
 	log_once(LOG_CORE, LOG_INFO, "QP 0x%x at %s sends to QP 0x%x: reason %u: %s; further drops "
 		 "are only counted", src_qpn, address, qpn, REASON_DROP_NO_QP,
 		 reason_str(REASON_DROP_NO_QP));
+}
+
+void vrb_report_rnr(struct vrb_qp *qp, uint32_t psn)
+{
+	struct vrb_qp_comp *c = &qp->comp;
+	struct text t = { .n = 0 };
+
+	if (psn != c->rnr_psn || !c->rnr_since)
+		c->rnr_since = qp->now;
+	c->rnr_psn = psn;
+	if (time_since(c->rnr_since, qp->now) < RNR_LONG || !log_on(LOG_CORE, LOG_WARN))
+		return;
+	add_qp(&t, &qp->wq);
+	log_once(LOG_CORE, LOG_WARN,
+		 "%s: a request waits for a receive, of which its peer has posted none for %d s",
+		 t.s, (int)(time_since(c->rnr_since, qp->now) / VRB_SECOND));
 }
 
 void vrb_report_mtu(const struct vrb_qp *qp, uint32_t mtu)

@@ -37,6 +37,12 @@ void vrb_report_drop(struct vrb_qp *qp, enum reason why);
 void vrb_report_no_qp(const struct net_addr *src, uint32_t src_qpn, uint32_t qpn);
 
 /*
+ * The peer has no receive for this request, which waits; reports the process's first that has
+ * waited for long. Must hold qp->lock.
+ */
+void vrb_report_rnr(struct vrb_qp *qp, uint32_t psn);
+
+/*
  * The peer has another path MTU, which works here, but not on a device; reports only the process's
  * first. Must hold qp->lock.
  */

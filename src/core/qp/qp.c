@@ -37,21 +37,3 @@ void vrb_qp_fini(struct vrb_qp *qp)
 	free(qp->recv.rd_atomic);
 }
 
-const char *vrb_qp_state_name(unsigned int state)
-{
-	static const char *const names[] = { "RESET", "INIT", "RTR", "RTS", "SQD", "SQE", "ERR" };
-
-	return state < ARRAY_SIZE(names) ? names[state] : "?";
-}
-
-const char *vrb_qp_type_name(unsigned int type)
-{
-	switch (type) {
-	case IBV_QPT_RC: return "RC";
-	case IBV_QPT_UC: return "UC";
-	case IBV_QPT_UD: return "UD";
-	case IBV_QPT_XRC_SEND: return "XRC_SEND";
-	case IBV_QPT_XRC_RECV: return "XRC_RECV";
-	default: return "RAW";
-	}
-}

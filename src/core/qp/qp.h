@@ -17,6 +17,7 @@
 
 #include "core/base/limits.h"
 #include "core/base/live_objects.h"
+#include "core/base/names.h"
 #include "core/base/object_timer.h"
 #include "core/base/path_flows.h"
 #include "core/cq/async_event.h"
@@ -160,6 +161,8 @@ struct vrb_qp_comp {
 	bool error_logged;		/* the first failure was reported; see error_report.h */
 	bool failing;	/* a completion was failed by fault injection: flush all that follow */
 	bool drop_logged;		/* the first dropped message was reported */
+	uint32_t rnr_psn;		/* of the request that waits for a receive of the peer */
+	uint64_t rnr_since;		/* 0: none yet */
 };
 
 /*
@@ -266,9 +269,5 @@ static inline void vrb_qp_note_posted(struct vrb_qp *qp)
 
 /* Raises an event of the QP, or through its hook. Must hold qp->lock. */
 void vrb_qp_raise(struct vrb_qp *qp, enum ibv_event_type type);
-
-/* Names such as "RTS", "?" if invalid; and "RC" or "XRC_SEND", "RAW" for raw packet QPs. */
-const char *vrb_qp_state_name(unsigned int state);
-const char *vrb_qp_type_name(unsigned int type);
 
 #endif

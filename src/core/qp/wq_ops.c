@@ -215,6 +215,8 @@ void vrb_qp_event(struct wq_qp *wq, enum ibv_event_type type)
 
 void vrb_qp_note(struct wq_qp *wq, const struct wq_note *note)
 {
+	if (note->what == NOTE_RNR_RCVD)
+		vrb_report_rnr(wq_to_vrb_qp(wq), note->psn);
 	if (note->what == NOTE_MTU)
 		vrb_report_mtu(wq_to_vrb_qp(wq), note->value);
 	if (tapped())
