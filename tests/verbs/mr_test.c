@@ -423,6 +423,9 @@ static void dmabuf(struct world *w)
 	expect_refused(ibv_reg_dmabuf_mr(w->pd, page, page + 1, 0, fd, 0), EINVAL);
 	expect_refused(ibv_reg_dmabuf_mr(w->pd, 0, page, 0, fd, IBV_ACCESS_MW_BIND), EINVAL);
 	expect_refused(ibv_reg_dmabuf_mr(w->pd, 0, page, 0, -1, 0), EBADF);
+	/* as NCCL asks whether there are dma-bufs; ib_core takes the file first */
+	expect_refused(ibv_reg_dmabuf_mr(w->pd, 0, 0, 0, -1, 0), EBADF);
+	expect_refused(ibv_reg_dmabuf_mr(w->pd, 0, 0, 0, fd, 0), EINVAL);
 	close(fd);
 }
 

@@ -6,6 +6,7 @@
 #include "core/mem/mr.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <sys/mman.h>
 #include <sys/stat.h>
@@ -264,8 +265,11 @@ int vrb_mr_reg_dmabuf(struct vrb_pd *pd, uint64_t offset, size_t length, uint64_
 
 	if (err)
 		return err;
-	if (!length || !same_page_offset(offset, iova) || iova + length < iova)
+	if (!same_page_offset(offset, iova) || iova + length < iova)
 		return EINVAL;
+	/* The file comes before the length: programs ask without both whether this exists. */
+	if (!length)
+		return fcntl(fd, F_GETFD) < 0 ? EBADF : EINVAL;
 	err = map_file(fd, offset, length, access, &r);
 	if (err)
 		return err;
