@@ -28,6 +28,13 @@ def case_every_reason(bench):
         want(name == "NONE" or (topic["causes"] and topic["look_at"]), f"{name} has no causes")
 
 
+def case_unmapped(bench):
+    """Such accesses fail, too, where mprotect(2) has taken a right away."""
+    for number in "104", "204":
+        (topic,) = bench.json("explain", number)
+        want("protected" in topic["meaning"] and "mprotect()" in topic["look_at"], topic)
+
+
 def case_every_status_and_event(bench):
     topics = {t["name"]: t["number"] for t in bench.json("explain", "--all")}
     values = rows("include/infiniband/verbs/cq.h", r"^\s+(IBV_WC_[A-Z_]+_ERR|IBV_WC_SUCCESS)\b")

@@ -191,6 +191,10 @@ static void unmapped_remote_memory(struct world *w)
 
 	pair_open(w, &pair);
 	CHECK(mr);
+	mprotect(p, page, PROT_READ);	/* does not keep an adapter from writing */
+	CHECK_EQ(rdma(&pair, IBV_WR_RDMA_WRITE, (uintptr_t)p, mr->rkey), IBV_WC_REM_ACCESS_ERR);
+	pair_close(&pair);
+	pair_open(w, &pair);
 	munmap(p, page);
 	CHECK_EQ(rdma(&pair, IBV_WR_RDMA_WRITE, (uintptr_t)p, mr->rkey), IBV_WC_REM_ACCESS_ERR);
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
