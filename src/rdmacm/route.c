@@ -225,7 +225,9 @@ static int by_socket(const struct sockaddr *src, const struct sockaddr *dst, str
 
 static bool netlink_refused(int err)
 {
-	return err == EPERM || err == EACCES || err == EAFNOSUPPORT || err == EPROTONOSUPPORT;
+	/* EOPNOTSUPP: firejail */
+	return err == EPERM || err == EACCES || err == EAFNOSUPPORT || err == EPROTONOSUPPORT ||
+	       err == EOPNOTSUPP || err == ENOSYS;
 }
 
 int route_lookup(const struct sockaddr *src, const struct sockaddr *dst, uint8_t tos,

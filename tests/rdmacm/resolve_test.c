@@ -22,6 +22,7 @@ enum {
 
 static struct rdma_event_channel *ch;
 static uint16_t probed_port;
+static int netlink_error;	/* 0: netlink may be used */
 
 /*
  * Instead of the C library's. An empty datagram to RoCE's port would crash a host with Linux's soft
@@ -33,6 +34,16 @@ sendto(int fd, const void *data, size_t len, int flags, const struct sockaddr *t
 	if (to && to->sa_family == AF_INET && len < BTH_LEN)
 		probed_port = ntohs(((const struct sockaddr_in *)(const void *)to)->sin_port);
 	return syscall(SYS_sendto, fd, data, len, flags, to, to_len);
+}
+
+/* The same: as sandboxes do that allow some families only. */
+__attribute__((visibility("default"))) int socket(int family, int type, int protocol)
+{
+	if (family == AF_NETLINK && netlink_error) {
+		errno = netlink_error;
+		return -1;
+	}
+	return (int)syscall(SYS_socket, family, type, protocol);
 }
 
 static void resolved(void)
@@ -298,13 +309,13 @@ static void interface_of_source(void)
 	rdma_destroy_event_channel(ch);
 }
 
-static void in_own_network(void (*fn)(void))
+static void in_child(void (*fn)(void), bool own_network)
 {
 	pid_t pid = fork();
 	int status;
 
 	if (!pid) {
-		if (place_enter_netns())
+		if (!own_network || place_enter_netns())
 			fn();
 		exit(0);
 	}
@@ -312,11 +323,32 @@ static void in_own_network(void (*fn)(void))
 	CHECK_EQ(status, 0);
 }
 
+static void alone(void)
+{
+	ch = rdma_create_event_channel();
+	CHECK(ch);
+	resolved();
+	rdma_destroy_event_channel(ch);
+}
+
+/* As by seccomp filters, LSMs, systemd, kernels without it, firejail. */
+static void without_netlink(void)
+{
+	const int errors[] = { EPERM, EACCES, EAFNOSUPPORT, EPROTONOSUPPORT, EOPNOTSUPP, ENOSYS };
+
+	for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++) {
+		netlink_error = errors[i];
+		in_child(alone, false);
+	}
+	netlink_error = 0;
+}
+
 int main(void)
 {
-	in_own_network(resolve_again);
-	in_own_network(second_loopback_address);
-	in_own_network(interface_of_source);
+	in_child(resolve_again, true);
+	in_child(second_loopback_address, true);
+	in_child(interface_of_source, true);
+	without_netlink();
 	ch = rdma_create_event_channel();
 	CHECK(ch);
 	resolved();
