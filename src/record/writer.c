@@ -57,7 +57,7 @@ int recording_open(struct recording *r, const char *path, uint64_t size, bool ri
 		return EINVAL;
 	if ((size_t)snprintf(unfinished, sizeof(unfinished), "%s.part", path) >= sizeof(unfinished))
 		return ENAMETOOLONG;
-	fd = open(unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	fd = file_above_stdio(open(unfinished, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
 	if (fd < 0)
 		return errno;
 	err = map(r, fd, origin);

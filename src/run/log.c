@@ -51,17 +51,10 @@ static __attribute__((constructor)) void look_at_standard_error(void)
 	errno = before;
 }
 
-/* Keeps the library off descriptors 0..2, which a program that closed them expects to get back. */
 static int open_log(const char *file)
 {
-	int fd = open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600);
-	int high;
-
-	if (fd < 0 || fd > STDERR_FILENO)
-		return fd;
-	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
-	close(fd);
-	return high;
+	return file_above_stdio(
+		open(file, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY, 0600));
 }
 
 void log_configure(const uint8_t threshold[LOG_MODULES], const char *file)

@@ -9,9 +9,23 @@
 
 #include "util/cancel.h"
 
+int file_above_stdio(int fd)
+{
+	int high, err;
+
+	if (fd < 0 || fd > STDERR_FILENO)
+		return fd;
+	high = fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	err = errno;
+	close(fd);
+	errno = err;
+	return high;
+}
+
 int file_create(int dirfd, const char *name, int flags)
 {
-	int fd = openat(dirfd, name, O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600);
+	int fd = file_above_stdio(
+		openat(dirfd, name, O_CREAT | O_CLOEXEC | O_NOFOLLOW | flags, 0600));
 	struct stat st;
 
 	if (fd >= 0 && !fstat(fd, &st) && (st.st_mode & 0600) != 0600)

@@ -11,8 +11,15 @@
 #include <stdint.h>
 
 /*
- * As openat(2) with O_CREAT. The mode is 0600 whatever the umask, which may even keep a file from
- * its owner.
+ * Moves a descriptor, with O_CLOEXEC, away from 0..2. A program that has closed these may still
+ * print, which would overwrite the file, or may expect to get them back. Passes -1 on. Returns -1
+ * with errno on failure; fd is closed then.
+ */
+int file_above_stdio(int fd);
+
+/*
+ * As openat(2) with O_CREAT, above descriptor 2. The mode is 0600 whatever the umask, which may
+ * even keep a file from its owner.
  */
 int file_create(int dirfd, const char *name, int flags);
 

@@ -10,6 +10,7 @@
  *	UNSEEN		no process notices its end; the next one that manages connections sends them
  *	LATE		only idle processes notice it
  *	HEIR		the process that takes them on is killed, too
+ *	PRINTS		the process has closed its standard streams, and prints
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -32,6 +33,7 @@ enum {
 static uint32_t victim_peer_id; /* the first remote id of run_victim()'s connections */
 
 static bool exit_is_slow; /* run_victim() ends slowly, as on a busy machine */
+static bool prints;	/* run_victim() has closed its standard streams, and prints */
 
 /* The child holds all that the library has opened, the slot included, longer than its parent. */
 static void slow_down_exit(void)
@@ -48,6 +50,17 @@ static void slow_down_exit(void)
 	close(life[0]);
 }
 
+/* What it writes to may be any file, socket or nothing. */
+static void print_to_all(void)
+{
+	static const char text[4096];
+
+	for (int fd = 0; fd <= STDERR_FILENO; fd++)
+		for (size_t n = 0; n < EXIT_MADS * VRB_MAD_LEN; n += sizeof(text))
+			if (write(fd, text, sizeof(text)) < 0)
+				break;
+}
+
 /* Registers exit MADs for connections, cancels those of every second one, and waits. */
 static void run_victim(struct process *p)
 {
@@ -59,6 +72,8 @@ static void run_victim(struct process *p)
 	side_open(&s);
 	if (exit_is_slow)
 		slow_down_exit();
+	for (int fd = 0; prints && fd <= STDERR_FILENO; fd++)
+		close(fd);
 	for (uint32_t i = 0; i < EXIT_MADS; i++) {
 		id[i] = vrb_mad_comm_id(s.m);
 		build_mad(mad, REJ, id[i], victim_peer_id);
@@ -68,6 +83,8 @@ static void run_victim(struct process *p)
 	}
 	for (uint32_t i = 0; i < EXIT_MADS; i += 2)
 		vrb_mad_at_exit(s.m, id[i], &path, NULL);
+	if (prints)
+		print_to_all();
 	write_word(p, 1);
 	pause();
 }
@@ -131,6 +148,12 @@ static void test_killed(void)
 static void test_held_up(void)
 {
 	exit_is_slow = true;
+	test_killed();
+}
+
+static void test_prints(void)
+{
+	prints = true;
 	test_killed();
 }
 
@@ -243,6 +266,7 @@ static const struct mad_case cases[] = {
 	{ "UNSEEN", test_unseen },
 	{ "LATE", test_late },
 	{ "HEIR", test_heir },
+	{ "PRINTS", test_prints },
 };
 
 int main(int argc, char **argv)

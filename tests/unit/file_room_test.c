@@ -98,12 +98,36 @@ static void other_errors_are_returned(void **state)
 	assert_int_equal(file_reserve(-1, 0, 1), EBADF);
 }
 
+/* The program has closed them, and may print, or want them back. */
+static void standard_streams_are_left_to_the_program(void **state)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), kept[3], fd;
+
+	for (int i = 0; i <= STDERR_FILENO; i++) {
+		kept[i] = fcntl(i, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+		close(i);
+	}
+	fd = file_create(AT_FDCWD, "/dev/null", O_RDWR);
+	for (int i = 0; i <= STDERR_FILENO; i++)
+		if (fcntl(i, F_GETFD) >= 0 || dup2(kept[i], i) < 0)
+			fd = -1;
+	assert_true(fd > STDERR_FILENO);
+	assert_int_equal(fcntl(fd, F_GETFD), FD_CLOEXEC);
+	assert_int_equal(file_above_stdio(null), null);
+	assert_int_equal(file_above_stdio(-1), -1);
+	for (int i = 0; i <= STDERR_FILENO; i++)
+		close(kept[i]);
+	close(fd);
+	close(null);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(the_limit_is_an_error, open_limited, close_limited),
 		cmocka_unit_test_setup_teardown(a_signal_is_not_seen, open_limited, close_limited),
 		cmocka_unit_test(other_errors_are_returned),
+		cmocka_unit_test(standard_streams_are_left_to_the_program),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
