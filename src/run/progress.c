@@ -77,6 +77,8 @@ struct progress {
 	uint64_t seen;			/* lock: changes when the thread's snapshot was taken */
 
 	bool stop;
+	bool lost;			/* the program has closed wake_fd; atomic */
+	bool asleep, ended;		/* atomic; for let_go() */
 	bool look;			/* has stopped standing back */
 	bool yield;			/* stand back */
 	bool polled;			/* since the thread's last check; a hint */
@@ -127,6 +129,8 @@ void progress_free(struct progress *p)
 	if (!p)
 		return;
 	progress_stop(p);
+	if (load_relaxed(&p->lost))
+		return;	/* the thread may still wake up, and the descriptor is not ours */
 	close(p->wake_fd);
 	sem_destroy(&p->job_done);
 	pthread_cond_destroy(&p->noticed);
@@ -142,7 +146,8 @@ void progress_forget(struct progress *p)
 	free(p);
 }
 
-static void kick(struct progress *p)
+/* Returns false if the program has closed the descriptor. */
+static bool kick(struct progress *p)
 {
 	uint64_t one = 1;
 	ssize_t n;
@@ -151,6 +156,30 @@ static void kick(struct progress *p)
 	do
 		n = sys_write(p->wake_fd, &one, sizeof(one));
 	while (n == -EINTR);
+	return n != -EBADF;
+}
+
+static void note_loss(struct progress *p)
+{
+	log_once(LOG_RUN, LOG_ERROR,
+		 "this program has closed descriptors that it did not open (closefrom(3)?): its "
+		 "devices no longer work");
+	store_relaxed(&p->lost, true);
+	store_release(&p->stop, true);
+}
+
+/*
+ * The program has closed the descriptor that would wake the thread: it calls back no more, and ends
+ * when it wakes up, if ever. Must not hold p->lock.
+ */
+static void let_go(struct progress *p)
+{
+	const struct timespec pause = { .tv_nsec = 1000000 };
+
+	note_loss(p);
+	full_fence();	/* partner: run_once(). Either it reads lost, or it is asleep here. */
+	while (!load_acquire(&p->asleep) && !load_acquire(&p->ended))
+		nanosleep(&pause, NULL);
 }
 
 /* Publishes what other threads stored before they waited in progress_unwatch(). */
@@ -312,6 +341,13 @@ static void dispatch(struct progress *p, const struct pollfd *pfd)
 	unsigned int i;
 	uint64_t count;
 
+	if (pfd[0].revents & POLLNVAL) {
+		note_loss(p);
+		pthread_mutex_lock(&p->lock);
+		pthread_cond_broadcast(&p->noticed);
+		pthread_mutex_unlock(&p->lock);
+		return;
+	}
 	if (pfd[0].revents && read(p->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
 		log_limited(LOG_RUN, LOG_ERROR, "progress thread: cannot read its eventfd: %m");
 	for (i = 0; i < p->n_snapshot; i++) {
@@ -383,10 +419,19 @@ static void run_once(struct progress *p)
 	 * While standing back no wake-up is needed.
 	 */
 	store_relaxed(&p->sleep_until, p->away ? 0 : until);
-	full_fence();
-	if (!late && !p->away && next_deadline(p) < until)
+	store_relaxed(&p->asleep, true);
+	full_fence();	/* partner: let_go(), too */
+	if (load_relaxed(&p->lost))
 		return;
+	if (!late && !p->away && next_deadline(p) < until) {
+		store_relaxed(&p->asleep, false);
+		return;
+	}
 	ready = wait_until(pfd, n, until);
+	store_relaxed(&p->asleep, false);
+	full_fence();
+	if (load_relaxed(&p->lost))
+		return;
 	store_relaxed(&p->sleep_until, 0);
 	if (until)
 		store_relaxed(&p->wakeups, p->wakeups + 1);
@@ -427,6 +472,7 @@ static void *thread_main(void *arg)
 		run_once(p);
 		run_job(p);
 	}
+	store_release(&p->ended, true);
 	return NULL;
 }
 
@@ -445,7 +491,7 @@ int progress_start(struct progress *p)
 
 	pthread_mutex_lock(&p->lock);
 	if (!p->running) {
-		p->stop = false;
+		p->stop = p->asleep = p->ended = false;
 		p->away = p->back = p->needed = false;
 		store_relaxed(&p->useless, 0);
 		p->linger_until = 0;
@@ -469,8 +515,12 @@ void progress_stop(struct progress *p)
 	pthread_mutex_unlock(&p->lock);
 	if (!running)
 		return;
-	kick(p);
-	pthread_join(p->thread, NULL);
+	if (!kick(p))
+		let_go(p);
+	if (!load_relaxed(&p->lost) || load_acquire(&p->ended))
+		pthread_join(p->thread, NULL);
+	else
+		pthread_detach(p->thread);
 
 	/* Waiters in progress_unwatch() may continue only now. */
 	pthread_mutex_lock(&p->lock);
@@ -516,8 +566,12 @@ void progress_unwatch(struct progress *p, int fd)
 	if (remove_watch(p, fd) && p->running && !pthread_equal(pthread_self(), p->thread)) {
 		uint64_t mine = p->changes;
 
-		kick(p);
-		while (p->running && p->seen < mine)
+		if (!kick(p)) {
+			pthread_mutex_unlock(&p->lock);
+			let_go(p);
+			return;
+		}
+		while (p->running && p->seen < mine && !load_relaxed(&p->lost))
 			pthread_cond_wait(&p->noticed, &p->lock);
 	}
 	pthread_mutex_unlock(&p->lock);
@@ -605,8 +659,8 @@ void progress_at_exit(struct progress *p, void (*job)(void))
 		while (!sem_trywait(&p->job_done))
 			;	/* an earlier one came too late */
 		store_release(&p->job, job);
-		kick(p);
-		wait_for_job(p);
+		if (kick(p))
+			wait_for_job(p);
 	}
 }
 

@@ -3,6 +3,7 @@
  * The progress thread. Threads synchronise by semaphores and joins; nothing depends on durations.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -600,6 +601,31 @@ static void a_stuck_job_is_left_behind(void **state)
 	assert_int_equal(job.calls, 1);
 }
 
+/* As with closefrom(3): nothing can wake the thread, and nobody waits for it. */
+static void a_program_may_close_its_descriptors(void **state)
+{
+	int fd = dup(STDERR_FILENO);
+	struct progress *p;
+	struct source s;
+
+	source_init(&s);
+	close(fd);
+	progress_new(NULL, NULL, &p);	/* takes the lowest descriptor */
+	assert_true(fcntl(fd, F_GETFD) >= 0);
+	progress_watch(p, s.fd, PROGRESS_OWN, on_ready, &s);
+	progress_start(p);
+	feed(&s);
+	sem_wait(&s.called);
+	close(fd);
+	progress_unwatch(p, s.fd);
+	feed(&s);
+	progress_at_exit(p, on_job);
+	progress_stop(p);
+	progress_free(p);
+	assert_int_equal(s.calls, 1);
+	close(s.fd);
+}
+
 static void a_child_can_discard_it(void **state)
 {
 	struct progress *p;
@@ -642,6 +668,7 @@ int main(void)
 		cmocka_unit_test(stops_and_starts_again),
 		cmocka_unit_test(runs_a_job_at_exit),
 		cmocka_unit_test(a_stuck_job_is_left_behind),
+		cmocka_unit_test(a_program_may_close_its_descriptors),
 		cmocka_unit_test(a_child_can_discard_it),
 	};
 
