@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -15,9 +16,13 @@
 #include <rdma/rsocket.h>
 
 #include "rspreload/entry.h"
+#include "rspreload/epoll.h"
 #include "rspreload/kept.h"
 #include "rspreload/real.h"
 #include "rspreload/tune.h"
+#include "rspreload/wait.h"
+#include "util/atomic.h"
+#include "util/restart.h"
 
 enum {
 	RETRY_MS = 2,    /* while another child has the port */
@@ -42,11 +47,14 @@ static __thread int cancellable;
 
 static int await(int (*wait)(struct pollfd *, nfds_t, int), struct pollfd *p, nfds_t n, int ms)
 {
+	const struct inner_wait was = inner_wait;
 	int ready, old;
 
+	inner_wait = (struct inner_wait){ .active = true };
 	pthread_setcancelstate(cancellable, &old);
 	ready = wait(p, n, ms);
 	pthread_setcancelstate(old, NULL);
+	inner_wait = was;
 	return ready;
 }
 
@@ -59,6 +67,7 @@ static void become(struct entry *e, int number, int fd)
 	rfcntl(fd, F_SETFL, real()->fcntl(number, F_GETFL) & O_NONBLOCK);
 	e->fd = fd;
 	e->kind = ENTRY_SOCKET;
+	epoll_settled(e, number, fd);
 	if (made >= 0)
 		entry_replace(e, number, made);
 }
@@ -97,78 +106,7 @@ static bool gone(int number, int ms)
 	return await(real()->poll, &p, 1, ms) > 0 && (p.revents & (POLLRDHUP | POLLHUP | POLLERR));
 }
 
-/* ---- The side that accepted ---- */
-
-/* The port is the lock: one child has it at a time, until its own client has come. */
-static int listen_at(int number, const struct sockaddr_storage *addr, socklen_t len)
-{
-	for (;;) {
-		int fd = new_rsocket(addr);
-
-		if (fd < 0)
-			return -1;
-		if (!rbind(fd, (const struct sockaddr *)addr, len) && !rlisten(fd, 1))
-			return fd;
-		rclose(fd);
-		if ((errno != EADDRINUSE && errno != EADDRNOTAVAIL) || gone(number, RETRY_MS))
-			return -1;
-	}
-}
-
-static bool requested(int listener)
-{
-	struct tcp_info info = { 0 };
-	socklen_t len = sizeof(info);
-
-	return !rgetsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &len) && info.tcpi_unacked;
-}
-
-static void close_listener(void *listener)
-{
-	rclose(*(int *)listener);
-}
-
-/*
- * The connecting side closes TCP at once, perhaps before the listener has the connection, but not
- * before its request was answered: without one, it has gone. Closes the listener.
- */
-static int accept_from(int listener, int number)
-{
-	struct pollfd p[2] = { { .fd = listener, .events = POLLIN },
-			       { .fd = number, .events = POLLRDHUP } };
-	int ready, fd;
-
-	pthread_cleanup_push(close_listener, &listener);
-	do
-		ready = await(rpoll, p, 2, -1);
-	while (ready < 0 && errno == EINTR);
-	if (ready > 0 && !p[0].revents)
-		ready = requested(listener) ? await(rpoll, p, 1, GRACE_MS) : 0;
-	fd = ready > 0 && p[0].revents ? raccept(listener, NULL, NULL) : -1;
-	pthread_cleanup_pop(1);
-	return fd;
-}
-
-static int settle_accepted(int number)
-{
-	static const uint8_t greeting[GREETING];
-	struct sockaddr_storage addr;
-	socklen_t len = sizeof(addr);
-	int listener;
-
-	if (real()->getsockname(number, (struct sockaddr *)&addr, &len))
-		return -1;
-	len = unmap(&addr);
-	listener = listen_at(number, &addr, len);
-	if (listener < 0)
-		return -1;
-	if (real()->send(number, greeting, GREETING, MSG_NOSIGNAL) == GREETING)
-		return accept_from(listener, number);
-	rclose(listener);
-	return -1;
-}
-
-/* ---- The side that connects ---- */
+/* ---- Other connections of the process ---- */
 
 static void settle(struct entry *e, int number);
 
@@ -215,56 +153,129 @@ static nfds_t watch_others(struct pollfd *fds, int most, int but)
 }
 
 /*
- * Waits for p.  The server converts one connection of a port at a time, and may have chosen another
- * of this process: no other thread may ever answer that one, and then p's turn would never come.
+ * Waits as wait() does, and converts others that are greeted meanwhile.  The server converts one
+ * connection of a port at a time, and may have chosen another of this process: no other thread may
+ * ever answer that one, and then this one's turn would never come.
  */
-static int await_greeting(struct pollfd *p)
+static int await_among_others(int (*wait)(struct pollfd *, nfds_t, int), struct pollfd *p, nfds_t n,
+			      int ms)
 {
 	const int most = entry_end();
-	struct pollfd *fds = calloc((size_t)most + 1, sizeof(*fds));
-	nfds_t n = 1, i;
+	struct pollfd *fds = calloc((size_t)most + n, sizeof(*fds));
+	nfds_t all, i;
 	int ready;
 
 	if (!fds)
-		return await(real()->poll, p, 1, -1);
+		return await(wait, p, n, ms);
 	pthread_cleanup_push(free, fds);
-	fds[0] = *p;
-	n += watch_others(fds + 1, most, p->fd);
-	ready = await(real()->poll, fds, n, -1);
-	*p = fds[0];
-	for (i = 1; ready > 0 && !p->revents && i < n; i++)
+	memcpy(fds, p, n * sizeof(*p));
+	all = n + watch_others(fds + n, most, p[n - 1].fd);
+	ready = await(wait, fds, all, ms);
+	memcpy(p, fds, n * sizeof(*p));
+	for (i = n; ready > 0 && i < all; i++)
 		if (fds[i].revents)
 			settle_other(fds[i].fd);
 	pthread_cleanup_pop(1);
 	return ready;
 }
 
-/* False: something else was sent, or the connection has ended. */
-static bool hear_greeting(int number)
+/* ---- The side that accepted ---- */
+
+/* The port is the lock: one child has it at a time, until its own client has come. */
+static int listen_at(int number, const struct sockaddr_storage *addr, socklen_t len)
+{
+	for (;;) {
+		int fd = new_rsocket(addr);
+
+		if (fd < 0)
+			return -1;
+		if (!rbind(fd, (const struct sockaddr *)addr, len) && !rlisten(fd, 1))
+			return fd;
+		rclose(fd);
+		if ((errno != EADDRINUSE && errno != EADDRNOTAVAIL) || gone(number, RETRY_MS))
+			return -1;
+	}
+}
+
+static bool requested(int listener)
+{
+	struct tcp_info info = { 0 };
+	socklen_t len = sizeof(info);
+
+	return !rgetsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &len) && info.tcpi_unacked;
+}
+
+static void close_listener(void *listener)
+{
+	rclose(*(int *)listener);
+}
+
+/*
+ * The connecting side closes TCP at once, perhaps before the listener has the connection, but not
+ * before its request was answered: without one, it has gone. Closes the listener.
+ */
+static int accept_from(int listener, int number)
+{
+	struct pollfd p[2] = { { .fd = listener, .events = POLLIN },
+			       { .fd = number, .events = POLLRDHUP } };
+	int ready, fd;
+
+	pthread_cleanup_push(close_listener, &listener);
+	do
+		ready = await_among_others(rpoll, p, 2, -1);
+	while (ready < 0 ? errno == EINTR : !p[0].revents && !p[1].revents);
+	if (ready > 0 && !p[0].revents)
+		ready = requested(listener) ? await(rpoll, p, 1, GRACE_MS) : 0;
+	fd = ready > 0 && p[0].revents ? raccept(listener, NULL, NULL) : -1;
+	pthread_cleanup_pop(1);
+	return fd;
+}
+
+static int settle_accepted(int number)
 {
 	static const uint8_t greeting[GREETING];
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	int listener;
+
+	if (real()->getsockname(number, (struct sockaddr *)&addr, &len))
+		return -1;
+	len = unmap(&addr);
+	listener = listen_at(number, &addr, len);
+	if (listener < 0)
+		return -1;
+	if (real()->send(number, greeting, GREETING, MSG_NOSIGNAL) == GREETING)
+		return accept_from(listener, number);
+	rclose(listener);
+	return -1;
+}
+
+/* ---- The side that connects ---- */
+
+enum heard {
+	NOTHING,
+	THE_GREETING,
+	SOMETHING_ELSE, /* or the connection's end, or its error, which is left for the program */
+};
+
+static enum heard hear(int number)
+{
+	static const uint8_t greeting[GREETING];
+	struct pollfd p = { .fd = number, .events = POLLIN };
 	uint8_t got[GREETING];
 	ssize_t n;
 
-	for (;;) {
-		struct pollfd p = { .fd = number, .events = POLLIN };
-
-		if (await_greeting(&p) < 0 && errno != EINTR)
-			return false;
-		if (!p.revents)
-			continue;
-		/* An error of the connection is for the program. */
-		if (p.revents & POLLERR)
-			return false;
-		n = real()->recv(number, got, GREETING, MSG_PEEK | MSG_DONTWAIT);
-		if (n <= 0 || memcmp(got, greeting, (size_t)n))
-			return false;
-		if (n == GREETING)
-			return true;
-		/* The rest comes in a moment, but poll() would not wait for it. */
-		if (gone(number, RETRY_MS))
-			return false;
-	}
+	if (real()->poll(&p, 1, 0) <= 0)
+		return NOTHING;
+	if (p.revents & POLLERR)
+		return SOMETHING_ELSE;
+	n = real()->recv(number, got, GREETING, MSG_PEEK | MSG_DONTWAIT);
+	if (n <= 0 || memcmp(got, greeting, (size_t)n))
+		return SOMETHING_ELSE;
+	if (n == GREETING)
+		return THE_GREETING;
+	/* The rest comes in a moment, but poll() would not wait for it. */
+	return gone(number, RETRY_MS) ? SOMETHING_ELSE : NOTHING;
 }
 
 /* The peer waits in accept_from(): a failure must end that wait. */
@@ -274,7 +285,8 @@ static int settle_connected(int number)
 	socklen_t len = sizeof(addr);
 	int fd;
 
-	if (!hear_greeting(number) || real()->getpeername(number, (struct sockaddr *)&addr, &len))
+	if (hear(number) != THE_GREETING ||
+	    real()->getpeername(number, (struct sockaddr *)&addr, &len))
 		return -1;
 	len = unmap(&addr);
 	fd = new_rsocket(&addr);
@@ -288,15 +300,60 @@ static int settle_connected(int number)
 
 /* ---- Data ---- */
 
-/* A socket that cannot become an rsocket stays TCP; conversion is not tried again. */
+static bool is_settled(const struct entry *e)
+{
+	return e->kind != ENTRY_DEFERRED || e->side == SIDE_NONE || e->side == SIDE_TCP;
+}
+
+static void stay_tcp(struct entry *e, int number)
+{
+	e->side = SIDE_TCP;
+	epoll_settled(e, number, -1);
+}
+
+/*
+ * Unless the other side must act first.  A socket that cannot become an rsocket stays TCP;
+ * conversion is not tried again.
+ */
 static void settle(struct entry *e, int number)
 {
-	int fd = e->side == SIDE_ACCEPTED ? settle_accepted(number) : settle_connected(number);
+	int fd;
 
+	if (is_settled(e) || (e->side == SIDE_CONNECTED && hear(number) == NOTHING))
+		return;
+	fd = e->side == SIDE_ACCEPTED ? settle_accepted(number) : settle_connected(number);
 	if (fd >= 0)
 		become(e, number, fd);
 	else
-		e->side = SIDE_NONE;
+		stay_tcp(e, number);
+}
+
+/* How long the call may wait for the other side. */
+struct patience {
+	bool no_signal; /* ends it */
+	int ms;		/* -1: no limit */
+};
+
+/* Returns 0, EAGAIN or EINTR. */
+static int settle_patiently(struct entry *e, int number, const struct patience *p)
+{
+	const uint64_t start = p->ms > 0 ? wait_now_us() : 0;
+	struct pollfd fd = { .fd = number, .events = POLLIN };
+	int ready, left = p->ms;
+
+	for (;;) {
+		settle(e, number);
+		if (is_settled(e))
+			return 0;
+		if (!left)
+			return EAGAIN;
+		ready = await_among_others(real()->poll, &fd, 1, left);
+		if (ready < 0 && errno != EINTR)
+			stay_tcp(e, number);
+		else if (ready < 0 && !p->no_signal && (p->ms > 0 || restart_is_refused()))
+			return EINTR;
+		left = wait_left_ms(p->ms, start);
+	}
 }
 
 static void end_turn(void *turn)
@@ -306,28 +363,103 @@ static void end_turn(void *turn)
 }
 
 /* A thread that is cancelled leaves the conversion to the next. */
-static void take_turn(struct entry *e, int number)
+static int take_turn(struct entry *e, int number, const struct patience *p)
 {
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
-	pthread_mutex_lock(&e->turn);
+	int err;
+
+	if (p->ms)
+		pthread_mutex_lock(&e->turn);
+	else if (pthread_mutex_trylock(&e->turn))
+		return EAGAIN;
 	pthread_cleanup_push(end_turn, &e->turn);
 	settling = true;
-	if (e->kind == ENTRY_DEFERRED && e->side != SIDE_NONE)
-		settle(e, number);
+	err = settle_patiently(e, number, p);
 	pthread_cleanup_pop(1);
+	return err;
+}
+
+static int get(struct entry *e, int number, const struct patience *p)
+{
+	int error = errno, err;
+
+	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
+	err = take_turn(e, number, p);
 	pthread_setcancelstate(cancellable, NULL);
+	errno = err ? err : error;
+	return err ? DEFERRED_LATER : e->fd;
+}
+
+/* The call would not wait. */
+static bool is_urgent(int number, int flags)
+{
+	return flags & MSG_DONTWAIT || real()->fcntl(number, F_GETFL) & O_NONBLOCK;
+}
+
+static int limit_ms(int number, int option)
+{
+	struct timeval t = { 0 };
+	socklen_t len = sizeof(t);
+
+	real()->getsockopt(number, SOL_SOCKET, option, &t, &len);
+	if (!t.tv_sec && !t.tv_usec)
+		return -1;
+	return t.tv_sec < INT_MAX / 1000 ? (int)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000)
+					 : INT_MAX;
+}
+
+static int get_for_data(int number, int flags, int limit)
+{
+	struct entry *e = entry_find(number);
+	struct patience p = { .ms = -1 };
+	int fd;
+
+	if (!e || settling || is_settled(e))
+		return e ? e->fd : -1;
+	if (e->side == SIDE_CONNECTED)
+		p.ms = is_urgent(number, flags) ? 0 : limit_ms(number, limit);
+	fd = get(e, number, &p);
+	if (fd == DEFERRED_LATER && limit == SO_SNDTIMEO)
+		store_relaxed(&e->refused, true);
+	return fd;
+}
+
+int deferred_in(int number, int flags)
+{
+	return get_for_data(number, flags, SO_RCVTIMEO);
+}
+
+int deferred_out(int number, int flags)
+{
+	return get_for_data(number, flags, SO_SNDTIMEO);
 }
 
 int deferred_fd(int number)
 {
+	const struct patience p = { .no_signal = true, .ms = -1 };
 	struct entry *e = entry_find(number);
-	int error = errno;
 
-	if (!e)
-		return -1;
-	if (!settling && e->kind == ENTRY_DEFERRED && e->side != SIDE_NONE) {
-		take_turn(e, number);
-		errno = error;
-	}
-	return e->fd;
+	if (!e || settling || is_settled(e))
+		return e ? e->fd : -1;
+	return get(e, number, &p);
+}
+
+/* ---- Polling ---- */
+
+bool deferred_is_connected(const struct entry *e)
+{
+	return e && e->kind == ENTRY_DEFERRED && e->side == SIDE_CONNECTED;
+}
+
+bool deferred_is_writable(const struct entry *e, int number)
+{
+	return !deferred_is_connected(e) || (!load_relaxed(&e->refused) && is_urgent(number, 0));
+}
+
+void deferred_settle(int number)
+{
+	const struct patience p = { .ms = 0 };
+	struct entry *e = entry_find(number);
+
+	if (deferred_is_connected(e))
+		get(e, number, &p);
 }

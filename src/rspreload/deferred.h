@@ -14,14 +14,35 @@
 
 #include <stdbool.h>
 
+struct entry;
+
 /* True if sockets of this kind begin as TCP. */
 bool deferred_wanted(int domain, int type);
 
+enum { DEFERRED_LATER = -2 };
+
 /*
- * For calls that transfer data: returns the rsocket of the number, and converts a deferred one,
- * which may wait for the other side. -1: the number is a socket of the system, perhaps because the
- * other side does not use librspreload. Preserves errno.
+ * For calls that transfer data, with their flags: returns the rsocket of the number, and converts a
+ * deferred one, which may wait for the other side as the call may. -1: the number is a socket of
+ * the system, perhaps because the other side does not use librspreload. DEFERRED_LATER with errno:
+ * the other side has not answered; EAGAIN, or EINTR. Otherwise preserves errno.
  */
+int deferred_in(int number, int flags);
+int deferred_out(int number, int flags);
+
+/* The same for other calls; waits in any case. */
 int deferred_fd(int number);
+
+/* It has connected, and is not an rsocket before the other side greets it. */
+bool deferred_is_connected(const struct entry *e);
+
+/*
+ * For polling. A connected one is writable until a call was refused, so that the program learns of
+ * its connection; one whose calls would wait is not.
+ */
+bool deferred_is_writable(const struct entry *e, int number);
+
+/* It is readable: something was sent to it, or it has ended. */
+void deferred_settle(int number);
 
 #endif

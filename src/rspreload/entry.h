@@ -23,6 +23,7 @@ enum entry_side {
 	SIDE_NONE,
 	SIDE_CONNECTED, /* or about to be */
 	SIDE_ACCEPTED,
+	SIDE_TCP, /* for ever */
 };
 
 struct entry {
@@ -34,6 +35,8 @@ struct entry {
 	struct sockaddr_storage bound; /* by the program; bound_len 0: not */
 	socklen_t bound_len;
 	pthread_mutex_t turn; /* of a deferred one, while it becomes an rsocket */
+	bool refused;         /* atomic: a deferred one has no room until it is an rsocket */
+	struct held_back *held_back; /* epoll.c's */
 };
 
 /* Returns the entry of a number; NULL: the number is a descriptor of the system. */

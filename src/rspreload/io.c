@@ -31,8 +31,10 @@ static void check_room(size_t n, size_t room)
 
 PRELOAD_EXPORT ssize_t recv(int number, void *buf, size_t n, int flags)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_in(number, flags);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->recv(number, buf, n, flags) : rrecv(fd, buf, n, flags);
 }
 
@@ -45,8 +47,10 @@ PRELOAD_EXPORT ssize_t __recv_chk(int number, void *buf, size_t n, size_t room, 
 PRELOAD_EXPORT ssize_t recvfrom(int number, void *buf, size_t n, int flags, struct sockaddr *from,
 				socklen_t *len)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_in(number, flags);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->recvfrom(number, buf, n, flags, from, len)
 		      : rrecvfrom(fd, buf, n, flags, from, len);
 }
@@ -60,15 +64,19 @@ PRELOAD_EXPORT ssize_t __recvfrom_chk(int number, void *buf, size_t n, size_t ro
 
 PRELOAD_EXPORT ssize_t recvmsg(int number, struct msghdr *msg, int flags)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_in(number, flags);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->recvmsg(number, msg, flags) : rrecvmsg(fd, msg, flags);
 }
 
 PRELOAD_EXPORT ssize_t read(int number, void *buf, size_t n)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_in(number, 0);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->read(number, buf, n) : rread(fd, buf, n);
 }
 
@@ -80,8 +88,10 @@ PRELOAD_EXPORT ssize_t __read_chk(int number, void *buf, size_t n, size_t room)
 
 PRELOAD_EXPORT ssize_t readv(int number, const struct iovec *iov, int n)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_in(number, 0);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->readv(number, iov, n) : rreadv(fd, iov, n);
 }
 
@@ -89,17 +99,21 @@ PRELOAD_EXPORT ssize_t readv(int number, const struct iovec *iov, int n)
 
 PRELOAD_EXPORT ssize_t send(int number, const void *buf, size_t n, int flags)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_out(number, flags);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->send(number, buf, n, flags) : rsend(fd, buf, n, flags);
 }
 
 PRELOAD_EXPORT ssize_t sendto(int number, const void *buf, size_t n, int flags,
 			      const struct sockaddr *to, socklen_t len)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_out(number, flags);
 	const struct entry *e = entry_find(number);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	if (fd < 0)
 		return real()->sendto(number, buf, n, flags, to, len);
 	/* TCP ignores the address.  Another thread may have closed it. */
@@ -109,22 +123,28 @@ PRELOAD_EXPORT ssize_t sendto(int number, const void *buf, size_t n, int flags,
 
 PRELOAD_EXPORT ssize_t sendmsg(int number, const struct msghdr *msg, int flags)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_out(number, flags);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->sendmsg(number, msg, flags) : rsendmsg(fd, msg, flags);
 }
 
 PRELOAD_EXPORT ssize_t write(int number, const void *buf, size_t n)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_out(number, 0);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->write(number, buf, n) : rwrite(fd, buf, n);
 }
 
 PRELOAD_EXPORT ssize_t writev(int number, const struct iovec *iov, int n)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_out(number, 0);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->writev(number, iov, n) : rwritev(fd, iov, n);
 }
 
@@ -132,9 +152,12 @@ PRELOAD_EXPORT ssize_t writev(int number, const struct iovec *iov, int n)
 
 PRELOAD_EXPORT int sendmmsg(int number, struct mmsghdr *msgs, unsigned int n, int flags)
 {
+	int fd = deferred_out(number, flags);
 	unsigned int i;
 
-	if (deferred_fd(number) < 0)
+	if (fd == DEFERRED_LATER)
+		return -1;
+	if (fd < 0)
 		return real()->sendmmsg(number, msgs, n, flags);
 	for (i = 0; i < n; i++) {
 		ssize_t sent = sendmsg(number, &msgs[i].msg_hdr, flags);
@@ -174,9 +197,12 @@ PRELOAD_EXPORT int recvmmsg(int number, struct mmsghdr *msgs, unsigned int n, in
 			    struct timespec *timeout)
 {
 	const struct timespec end = timeout ? end_of(timeout) : (struct timespec){ 0 };
+	int fd = deferred_in(number, flags);
 	unsigned int i;
 
-	if (deferred_fd(number) < 0)
+	if (fd == DEFERRED_LATER)
+		return -1;
+	if (fd < 0)
 		return real()->recvmmsg(number, msgs, n, flags, timeout);
 	for (i = 0; i < n && !(i && timeout && is_over(&end)); i++) {
 		ssize_t got = recvmsg(number, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
@@ -226,8 +252,10 @@ static ssize_t send_file(int fd, int file, off_t *offset, size_t n)
 
 PRELOAD_EXPORT ssize_t sendfile(int number, int file, off_t *offset, size_t n)
 {
-	int fd = deferred_fd(number);
+	int fd = deferred_out(number, 0);
 
+	if (fd == DEFERRED_LATER)
+		return -1;
 	return fd < 0 ? real()->sendfile(number, file, offset, n) : send_file(fd, file, offset, n);
 }
 
@@ -240,7 +268,14 @@ PRELOAD_EXPORT ssize_t sendfile64(int number, int file, off_t *offset, size_t n)
 PRELOAD_EXPORT ssize_t splice(int in, off_t *in_at, int out, off_t *out_at, size_t n,
 			      unsigned int flags)
 {
-	if (deferred_fd(in) < 0 && deferred_fd(out) < 0)
+	int from = deferred_in(in, 0), to;
+
+	if (from == DEFERRED_LATER)
+		return -1;
+	to = deferred_out(out, 0);
+	if (to == DEFERRED_LATER)
+		return -1;
+	if (from < 0 && to < 0)
 		return real()->splice(in, in_at, out, out_at, n, flags);
 	errno = EINVAL;
 	return -1;

@@ -153,8 +153,10 @@ PRELOAD_EXPORT int ioctl(int number, unsigned long request, ...)
 	va_start(args, request);
 	arg = va_arg(args, void *);
 	va_end(args);
-	if (request == FIONREAD)
-		deferred_fd(number);
+	if (request == FIONREAD && deferred_in(number, MSG_DONTWAIT) == DEFERRED_LATER) {
+		*(int *)arg = 0;
+		return 0;
+	}
 	e = entry_find(number);
 	if (!e || e->kind != ENTRY_SOCKET)
 		return real()->ioctl(number, request, arg);

@@ -16,6 +16,7 @@
 #include "rspreload/allow.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
+#include "rspreload/epoll.h"
 #include "rspreload/kept.h"
 #include "rspreload/real.h"
 #include "rspreload/tune.h"
@@ -148,6 +149,7 @@ void entry_release(struct entry *e)
 		return;
 	if (e->kind != ENTRY_DEFERRED)
 		rclose(e->fd);
+	epoll_end(e);
 	free(e);
 }
 

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* poll(), select(), epoll. */
+/* poll(), select(). */
+#include "rspreload/wait.h"
+
 #include <errno.h>
 #include <limits.h>
 #include <stdint.h>
@@ -18,43 +20,138 @@ enum { FEW = 64 };
 PRELOAD_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
 PRELOAD_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 			       const sigset_t *mask, size_t room);
-PRELOAD_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int max,
-				const struct timespec *timeout, const sigset_t *mask);
+
+/* ---- Time ---- */
+
+uint64_t wait_now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+int wait_left_ms(int timeout_ms, uint64_t start_us)
+{
+	uint64_t spent;
+
+	if (timeout_ms <= 0)
+		return timeout_ms;
+	spent = (wait_now_us() - start_us) / 1000;
+	return spent < (uint64_t)timeout_ms ? timeout_ms - (int)spent : 0;
+}
+
+int wait_ms(const struct timespec *t)
+{
+	if (!t)
+		return -1;
+	if (t->tv_sec >= INT_MAX / 1000)
+		return INT_MAX;
+	return (int)(t->tv_sec * 1000 + (t->tv_nsec + 999999) / 1000000);
+}
+
+bool wait_time_ok(const struct timespec *t)
+{
+	return !t || (t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000);
+}
 
 /* ---- poll() ---- */
+
+__thread struct inner_wait inner_wait;
 
 static bool any_entry(const struct pollfd *fds, nfds_t n)
 {
 	nfds_t i;
 
 	for (i = 0; entry_any() && i < n; i++)
-		if (entry_fd(fds[i].fd) >= 0)
+		if (entry_fd(fds[i].fd) >= 0 || deferred_is_connected(entry_find(fds[i].fd)))
 			return true;
 	return false;
 }
 
-static int poll_mapped(struct pollfd *fds, nfds_t n, int timeout)
+/*
+ * A deferred socket is readable, to us, once it can become an rsocket. Returns whether there is
+ * one.
+ */
+static bool map(const struct pollfd *fds, nfds_t n, struct pollfd *mapped)
 {
-	struct pollfd few[FEW], *many = n > FEW ? calloc(n, sizeof(*many)) : NULL;
-	struct pollfd *const mapped = n > FEW ? many : few;
+	bool any = false;
 	nfds_t i;
+
+	for (i = 0; i < n; i++) {
+		const struct entry *e = entry_find(fds[i].fd);
+
+		mapped[i] = fds[i];
+		if (e && e->fd >= 0) {
+			mapped[i].fd = e->fd;
+		} else if (deferred_is_connected(e)) {
+			any = true;
+			mapped[i].events |= POLLIN;
+			if (!deferred_is_writable(e, fds[i].fd))
+				mapped[i].events &= (short)~(POLLOUT | POLLWRNORM);
+		}
+	}
+	return any;
+}
+
+/* Takes over what is ready.  True: deferred sockets have become what they are, so look again. */
+static bool unmap(struct pollfd *fds, nfds_t n, const struct pollfd *mapped)
+{
+	bool again = false;
+	nfds_t i;
+
+	for (i = 0; i < n; i++) {
+		short is = mapped[i].revents;
+
+		fds[i].revents = is;
+		if (!is || mapped[i].fd != fds[i].fd ||
+		    !deferred_is_connected(entry_find(fds[i].fd)))
+			continue;
+		fds[i].revents &= (short)(fds[i].events | POLLERR | POLLHUP | POLLNVAL);
+		if (is & POLLIN && !(is & POLLERR)) {
+			deferred_settle(fds[i].fd);
+			again = true;
+		}
+	}
+	return again;
+}
+
+static int poll_by(const struct inner_wait *w, struct pollfd *fds, nfds_t n, int timeout)
+{
+	const struct inner_wait was = inner_wait;
 	int ready;
 
-	if (!mapped) {
+	inner_wait = *w;
+	ready = rpoll(fds, n, timeout);
+	inner_wait = was;
+	return ready;
+}
+
+static int poll_until(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask,
+		      struct pollfd *mapped)
+{
+	const uint64_t start = timeout > 0 ? wait_now_us() : 0;
+	struct inner_wait w = { .mask = mask };
+	int ready;
+
+	do {
+		w.active = map(fds, n, mapped) || mask;
+		ready = poll_by(&w, mapped, n, wait_left_ms(timeout, start));
+	} while (ready >= 0 && unmap(fds, n, mapped));
+	return ready;
+}
+
+static int poll_mapped(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
+{
+	struct pollfd few[FEW], *many = n > FEW ? calloc(n, sizeof(*many)) : NULL;
+	int ready;
+
+	if (n > FEW && !many) {
 		errno = ENOMEM;
 		return -1;
 	}
 	pthread_cleanup_push(free, many);
-	for (i = 0; i < n; i++) {
-		int fd = entry_fd(fds[i].fd);
-
-		mapped[i] = fds[i];
-		if (fd >= 0)
-			mapped[i].fd = fd;
-	}
-	ready = rpoll(mapped, n, timeout);
-	for (i = 0; ready >= 0 && i < n; i++)
-		fds[i].revents = mapped[i].revents;
+	ready = poll_until(fds, n, timeout, mask, n > FEW ? many : few);
 	pthread_cleanup_pop(1);
 	return ready;
 }
@@ -72,44 +169,46 @@ static void settle_accepted(struct pollfd *fds, nfds_t n)
 	}
 }
 
-static int poll_any(struct pollfd *fds, nfds_t n, int timeout)
+static int poll_really(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
 {
-	return any_entry(fds, n) ? poll_mapped(fds, n, timeout) : real()->poll(fds, n, timeout);
+	const struct timespec t = { timeout / 1000, timeout % 1000 * 1000000L };
+
+	return mask ? real()->ppoll(fds, n, timeout < 0 ? NULL : &t, mask)
+		    : real()->poll(fds, n, timeout);
 }
 
-/*
- * The signal mask of a ppoll() or the like of this thread, for the call of the system in which
- * librdmacm waits, and which comes by here: that sets the mask and waits in one, so that no signal
- * comes between.
- */
-static __thread const sigset_t *mask_of_wait;
+static int poll_any(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
+{
+	return any_entry(fds, n) ? poll_mapped(fds, n, timeout, mask)
+				 : poll_really(fds, n, timeout, mask);
+}
+
+static int poll_inner(struct pollfd *fds, nfds_t n, int timeout)
+{
+	const struct inner_wait was = inner_wait;
+	int ready;
+
+	/* A handler may poll. */
+	inner_wait = (struct inner_wait){ 0 };
+	ready = poll_really(fds, n, timeout, was.mask);
+	inner_wait = was;
+	return ready;
+}
 
 PRELOAD_EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 {
-	const struct timespec t = { timeout / 1000, timeout % 1000 * 1000000L };
-	const sigset_t *mask = mask_of_wait;
-	int ready;
-
-	if (!mask) {
-		settle_accepted(fds, n);
-		return poll_any(fds, n, timeout);
-	}
-	/* A handler may poll. */
-	mask_of_wait = NULL;
-	ready = real()->ppoll(fds, n, timeout < 0 ? NULL : &t, mask);
-	mask_of_wait = mask;
-	return ready;
+	if (inner_wait.active)
+		return poll_inner(fds, n, timeout);
+	settle_accepted(fds, n);
+	return poll_any(fds, n, timeout, NULL);
 }
 
 /* With nothing ready a signal that waits ends the call, also one that has not slept. */
 static int poll_masked(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
 {
 	static const struct timespec none;
-	int ready;
+	int ready = poll_any(fds, n, timeout, mask);
 
-	mask_of_wait = mask;
-	ready = poll_any(fds, n, timeout);
-	mask_of_wait = NULL;
 	return ready || !mask ? ready : real()->ppoll(NULL, 0, &none, mask);
 }
 
@@ -120,28 +219,13 @@ PRELOAD_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t 
 	return poll(fds, n, timeout);
 }
 
-static int to_ms(const struct timespec *t)
-{
-	if (!t)
-		return -1;
-	if (t->tv_sec >= INT_MAX / 1000)
-		return INT_MAX;
-	return (int)(t->tv_sec * 1000 + (t->tv_nsec + 999999) / 1000000);
-}
-
-/* The system reports the error. */
-static bool time_ok(const struct timespec *t)
-{
-	return !t || (t->tv_sec >= 0 && t->tv_nsec >= 0 && t->tv_nsec < 1000000000);
-}
-
 PRELOAD_EXPORT int ppoll(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
 			 const sigset_t *mask)
 {
 	settle_accepted(fds, n);
-	if (!time_ok(timeout) || !any_entry(fds, n))
+	if (!wait_time_ok(timeout) || !any_entry(fds, n))
 		return real()->ppoll(fds, n, timeout, mask);
-	return poll_masked(fds, n, to_ms(timeout), mask);
+	return poll_masked(fds, n, wait_ms(timeout), mask);
 }
 
 PRELOAD_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
@@ -188,14 +272,6 @@ static int select_mapped(const struct fdsets *s, int timeout_ms, const sigset_t 
 	return ready;
 }
 
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
 /* As Linux does, whose programs may wait for the rest. */
 static void take_away(struct timeval *t, uint64_t us)
 {
@@ -216,10 +292,10 @@ PRELOAD_EXPORT int select(int n, fd_set *r, fd_set *w, fd_set *x, struct timeval
 
 	if (!fdsets_time_ok(timeout) || !any_selected(&s))
 		return real()->select(n, r, w, x, timeout);
-	start = now_us();
+	start = wait_now_us();
 	ready = select_mapped(&s, fdsets_ms(timeout), NULL);
 	if (timeout)
-		take_away(timeout, now_us() - start);
+		take_away(timeout, wait_now_us() - start);
 	return ready;
 }
 
@@ -228,97 +304,7 @@ PRELOAD_EXPORT int pselect(int n, fd_set *r, fd_set *w, fd_set *x, const struct 
 {
 	const struct fdsets s = { fdsets_size(n), r, w, x };
 
-	if (!time_ok(timeout) || !any_selected(&s))
+	if (!wait_time_ok(timeout) || !any_selected(&s))
 		return real()->pselect(n, r, w, x, timeout, mask);
-	return select_mapped(&s, to_ms(timeout), mask);
-}
-
-/* ---- epoll ---- */
-
-PRELOAD_EXPORT int epoll_create1(int flags)
-{
-	int fd, number;
-
-	if (real_is_ours(__builtin_return_address(0)))
-		return real()->epoll_create1(flags);
-	fd = repoll_create(flags);
-	if (fd < 0)
-		return real()->epoll_create1(flags);
-	number = entry_make(ENTRY_EPOLL, fd, flags & EPOLL_CLOEXEC);
-	if (number < 0)
-		rclose(fd);
-	return number;
-}
-
-PRELOAD_EXPORT int epoll_create(int size)
-{
-	if (size > 0)
-		return epoll_create1(0);
-	errno = EINVAL;
-	return -1;
-}
-
-PRELOAD_EXPORT int epoll_ctl(int epoll, int op, int number, struct epoll_event *event)
-{
-	int ep = entry_fd(epoll), fd = deferred_fd(number);
-
-	if (ep < 0)
-		return real()->epoll_ctl(epoll, op, number, event);
-	return repoll_ctl(ep, op, fd < 0 ? number : fd, event);
-}
-
-/* By librdmacm, for an epoll_pwait(). */
-static int wait_really(int epoll, struct epoll_event *events, int max, int timeout)
-{
-	const sigset_t *mask = mask_of_wait;
-	int ready;
-
-	mask_of_wait = NULL;
-	ready = real()->epoll_pwait(epoll, events, max, timeout, mask);
-	mask_of_wait = mask;
-	return ready;
-}
-
-PRELOAD_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout)
-{
-	int ep = entry_fd(epoll);
-
-	if (mask_of_wait)
-		return wait_really(epoll, events, max, timeout);
-	return ep < 0 ? real()->epoll_wait(epoll, events, max, timeout)
-		      : repoll_wait(ep, events, max, timeout);
-}
-
-static int wait_masked(int ep, struct epoll_event *events, int max, int timeout_ms,
-		       const sigset_t *mask)
-{
-	int ready;
-
-	mask_of_wait = mask;
-	ready = repoll_wait(ep, events, max, timeout_ms);
-	mask_of_wait = NULL;
-	return ready;
-}
-
-PRELOAD_EXPORT int epoll_pwait(int epoll, struct epoll_event *events, int max, int timeout,
-			       const sigset_t *mask)
-{
-	int ep = entry_fd(epoll);
-
-	return ep < 0 ? real()->epoll_pwait(epoll, events, max, timeout, mask)
-		      : wait_masked(ep, events, max, timeout, mask);
-}
-
-/* Programs fall back to epoll_pwait() where there is none. */
-PRELOAD_EXPORT int epoll_pwait2(int epoll, struct epoll_event *events, int max,
-				const struct timespec *timeout, const sigset_t *mask)
-{
-	int ep = entry_fd(epoll);
-
-	if (ep >= 0 && time_ok(timeout))
-		return wait_masked(ep, events, max, to_ms(timeout), mask);
-	if (real()->epoll_pwait2)
-		return real()->epoll_pwait2(epoll, events, max, timeout, mask);
-	errno = ENOSYS;
-	return -1;
+	return select_mapped(&s, wait_ms(timeout), mask);
 }

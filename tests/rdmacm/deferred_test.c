@@ -10,8 +10,10 @@
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdint.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -203,6 +205,138 @@ static void answers_for_all_connections(void)
 	CHECK_EQ(close(go[1]), 0);
 }
 
+/* ---- A client of one thread, and a server that serves one client at a time ---- */
+
+enum { CLIENTS = 6 };
+
+static void serve_in_turn(int listener)
+{
+	alarm(LIMIT_S);
+	for (int i = 0; i < CLIENTS; i++) {
+		int fd = accept(listener, NULL, NULL);
+		char c;
+
+		CHECK(fd >= 0);
+		CHECK_EQ(read(fd, &c, 1), 1);
+		CHECK_EQ(write(fd, &c, 1), 1);
+		CHECK_EQ(close(fd), 0);
+	}
+	exit(0);
+}
+
+/* Clients that do not wait, of which the server has accepted the first at most. */
+static void connect_all(const struct sockaddr_in *a, int fds[CLIENTS])
+{
+	struct pollfd p = { .events = POLLOUT };
+
+	for (int i = 0; i < CLIENTS; i++) {
+		p.fd = fds[i] = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+		if (connect(fds[i], (const struct sockaddr *)a, sizeof(*a)))
+			CHECK_EQ(errno, EINPROGRESS);
+		CHECK_EQ(poll(&p, 1, LIMIT_S * 1000), 1);
+		CHECK_EQ(p.revents, POLLOUT);
+	}
+}
+
+/* The last one is refused, as the server is busy with the first. */
+static void is_refused(int fd)
+{
+	struct pollfd p = { .fd = fd, .events = POLLOUT };
+	int count = 1;
+
+	CHECK_EQ(write(fd, "x", 1), -1);
+	CHECK_EQ(errno, EAGAIN);
+	CHECK_EQ(recv(fd, &count, 1, 0), -1);
+	CHECK_EQ(errno, EAGAIN);
+	CHECK_EQ(ioctl(fd, FIONREAD, &count), 0);
+	CHECK_EQ(count, 0);
+	CHECK_EQ(poll(&p, 1, 0), 0);
+}
+
+static void polls_one_after_another(int fds[CLIENTS])
+{
+	struct pollfd p[CLIENTS];
+	int done = 0;
+	char c;
+
+	for (int i = 0; i < CLIENTS; i++)
+		p[i] = (struct pollfd){ .fd = fds[i], .events = POLLOUT };
+	while (done < CLIENTS) {
+		CHECK(poll(p, CLIENTS, LIMIT_S * 1000) > 0);
+		for (int i = 0; i < CLIENTS; i++) {
+			if (p[i].revents & POLLIN) {
+				CHECK_EQ(read(fds[i], &c, 1), 1);
+				CHECK_EQ(c, 'a' + i);
+				p[i].fd = -1;
+				done++;
+			} else if (p[i].revents & POLLOUT) {
+				c = (char)('a' + i);
+				if (write(fds[i], &c, 1) == 1)
+					p[i].events = POLLIN;
+			}
+		}
+	}
+}
+
+static void waits_for_one_after_another(int fds[CLIENTS], uint32_t flags)
+{
+	int ep = epoll_create1(0), done = 0, writes[CLIENTS] = { 0 };
+	struct epoll_event e;
+	char c;
+
+	for (int i = 0; i < CLIENTS; i++) {
+		e.events = EPOLLIN | EPOLLOUT | flags;
+		e.data.u32 = (uint32_t)i;
+		CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, fds[i], &e), 0);
+		CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, fds[i], &e), -1);
+		CHECK_EQ(errno, EEXIST);
+	}
+	while (done < CLIENTS) {
+		int i;
+
+		CHECK_EQ(epoll_wait(ep, &e, 1, LIMIT_S * 1000), 1);
+		i = (int)e.data.u32;
+		c = (char)('a' + i);
+		if (!writes[i] && write(fds[i], &c, 1) == 1) {
+			writes[i] = 1;
+			e.events = EPOLLIN | flags;
+			CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_MOD, fds[i], &e), 0);
+		} else if (writes[i] && read(fds[i], &c, 1) == 1) {
+			CHECK_EQ(c, 'a' + i);
+			CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_DEL, fds[i], NULL), 0);
+			done++;
+		} else if (flags & EPOLLONESHOT) {
+			e.events = EPOLLIN | EPOLLOUT | flags;
+			CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_MOD, fds[i], &e), 0);
+		}
+	}
+	CHECK_EQ(close(ep), 0);
+}
+
+static void serves_in_turn(uint32_t flags)
+{
+	int fds[CLIENTS], status, listener, i;
+	struct sockaddr_in a;
+	pid_t pid;
+
+	listener = listen_at(&a);
+	CHECK_EQ(listen(listener, CLIENTS), 0);
+	pid = fork();
+	if (!pid)
+		serve_in_turn(listener);
+	connect_all(&a, fds);
+	is_refused(fds[CLIENTS - 1]);
+	if (flags)
+		waits_for_one_after_another(fds, flags & ~1U);
+	else
+		polls_one_after_another(fds);
+	for (i = 0; i < CLIENTS; i++)
+		CHECK_EQ(close(fds[i]), 0);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(close(listener), 0);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
@@ -213,5 +347,9 @@ int main(int argc, char **argv)
 	keeps_options();
 	keeps_the_error();
 	answers_for_all_connections();
+	serves_in_turn(0);
+	serves_in_turn(1);
+	serves_in_turn(EPOLLET);
+	serves_in_turn(EPOLLONESHOT);
 	return 0;
 }
