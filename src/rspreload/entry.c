@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "rspreload/real.h"
+#include "rspreload/stdio.h"
 #include "util/atomic.h"
 
 static struct entry *table[ENTRY_NUMBERS];
@@ -135,6 +136,8 @@ int entry_share(struct entry *e, int number)
 	fetch_add_relaxed(&used, 1U);
 	raise_end(number + 1);
 	store_release(&table[number], e);
+	if (e->kind != ENTRY_EPOLL)
+		stdio_follow(number);
 	return number;
 }
 

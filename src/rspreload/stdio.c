@@ -2,13 +2,17 @@
 /*
  * Standard I/O over rsockets. The C library's streams and dprintf() enter the system without a call
  * that can be intercepted, and would find the number's placeholder. So a stream of a number is
- * one with functions of its own, whose fileno() is the number.
+ * one with functions of its own, whose fileno() is the number.  So is a standard stream once its
+ * number has been a socket; it goes on with what the number stands for.
  */
+#include "rspreload/stdio.h"
+
 #include <errno.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
+#include <stdio_ext.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -18,6 +22,8 @@
 
 PRELOAD_EXPORT int __dprintf_chk(int number, int flag, const char *format, ...);
 PRELOAD_EXPORT int __vdprintf_chk(int number, int flag, const char *format, va_list args);
+
+enum { IS_UNBUFFERED = 2 /* glibc's _IO_UNBUFFERED */ };
 
 static bool any_stream; /* atomic */
 
@@ -70,20 +76,56 @@ static int stream_close(void *cookie)
 	return close(number_of(cookie));
 }
 
-PRELOAD_EXPORT FILE *fdopen(int number, const char *mode)
+static FILE *open_stream(int number, const char *mode)
 {
 	static const cookie_io_functions_t calls = { stream_read, stream_write, stream_seek,
 						     stream_close };
-	FILE *f;
+	FILE *f = fopencookie((void *)(intptr_t)number, mode, calls);
 
-	if (!is_socket(number))
-		return real()->fdopen(number, mode);
-	f = fopencookie((void *)(intptr_t)number, mode, calls);
 	if (!f)
 		return NULL;
 	f->_fileno = number;
 	store_relaxed(&any_stream, true);
 	return f;
+}
+
+PRELOAD_EXPORT FILE *fdopen(int number, const char *mode)
+{
+	return is_socket(number) ? open_stream(number, mode) : real()->fdopen(number, mode);
+}
+
+static FILE **standard_stream(int number)
+{
+	return number == STDIN_FILENO ? &stdin : number == STDOUT_FILENO ? &stdout : &stderr;
+}
+
+/* What the program has written and not flushed is for the socket, as it would be with TCP. */
+static void inherit(FILE *from, FILE *to)
+{
+	const bool none = from->_flags & IS_UNBUFFERED;
+
+	if (none || __flbf(from))
+		setvbuf(to, NULL, none ? _IONBF : _IOLBF, 0);
+	if (!__fwritable(from) || !__fpending(from))
+		return;
+	fwrite(from->_IO_write_base, 1, __fpending(from), to);
+	__fpurge(from);
+}
+
+void stdio_follow(int number)
+{
+	static bool follows[STDERR_FILENO + 1];
+	FILE **stream, *made;
+
+	if (number > STDERR_FILENO || follows[number])
+		return;
+	stream = standard_stream(number);
+	made = open_stream(number, number == STDIN_FILENO ? "r" : "w");
+	if (!made)
+		return;
+	follows[number] = true;
+	inherit(*stream, made);
+	*stream = made;
 }
 
 /* exit() writes what is buffered when librdmacm has ended already. */

@@ -5,7 +5,7 @@
  * System calls that no program of the stock tests uses, with librspreload.so preloaded:
  * epoll_pwait2(), select() with more descriptors than FD_SETSIZE, FIONREAD in a small stack, a
  * poll() that is cancelled, syscall(), waits that let signals in, options, questions about
- * interfaces, children that close what they inherit.
+ * interfaces, standard streams, children that close what they inherit.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -334,6 +334,53 @@ static void exit_with_a_stream(void)
 	CHECK_EQ(close(listener), 0);
 }
 
+/* A program that talks to its client by standard input and output, and to others afterwards. */
+static void talk(const struct sockaddr_in *a)
+{
+	int from = socket(AF_INET, SOCK_STREAM, 0), pipes[2];
+	char line[64] = "";
+
+	alarm(LIMIT_S);
+	CHECK_EQ(pipe(pipes), 0);
+	CHECK_EQ(setvbuf(stdout, NULL, _IOFBF, 0), 0);
+	CHECK_EQ(connect(from, (const struct sockaddr *)a, sizeof(*a)), 0);
+	CHECK(printf("one ") > 0);
+	CHECK_EQ(dup2(from, STDOUT_FILENO), STDOUT_FILENO);
+	CHECK_EQ(close(STDIN_FILENO), 0);
+	CHECK_EQ(dup(from), STDIN_FILENO);
+	CHECK(printf("line\n") > 0);
+	CHECK_EQ(fflush(stdout), 0);
+	CHECK(fgets(line, sizeof(line), stdin) && !strcmp(line, "answer\n"));
+	CHECK_EQ(dup2(pipes[1], STDOUT_FILENO), STDOUT_FILENO);
+	CHECK(puts("past") >= 0);
+	CHECK_EQ(fflush(stdout), 0);
+	CHECK_EQ(read(pipes[0], line, sizeof(line)), 5);
+	exit(0);
+}
+
+static void standard_streams(void)
+{
+	struct timeval t = limit();
+	struct sockaddr_in a;
+	int listener = listen_at(&a), to, status;
+	pid_t pid = fork();
+	char got[16] = "";
+
+	if (!pid)
+		talk(&a);
+	to = accept(listener, NULL, NULL);
+	CHECK(to >= 0);
+	CHECK_EQ(setsockopt(to, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)), 0);
+	CHECK_EQ(recv(to, got, 9, MSG_WAITALL), 9);
+	CHECK_EQ(strcmp(got, "one line\n"), 0);
+	CHECK_EQ(write(to, "answer\n", 7), 7);
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(read(to, got, sizeof(got)), 0);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
 /* Ruby asks; and what goes past librspreload.so, as by io_uring, must not be lost. */
 static void is_a_socket(int fd)
 {
@@ -624,6 +671,7 @@ static void over_rsockets(void)
 	connects_by_tcp();
 	many_messages();
 	exit_with_a_stream();
+	standard_streams();
 }
 
 int main(int argc, char **argv)
