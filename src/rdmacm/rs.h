@@ -155,8 +155,11 @@ bool rs_is_inherited(int fd);
 void rs_call_begin(void);
 void rs_call_end(void);
 
-/* Around a wait: cancellation is as the program has set it.  No lock may be held. */
-void rs_wait_begin(void);
+/*
+ * Around a wait: cancellation is as the program has set it.  No lock may be held.  False with
+ * EINTR: the thread must not sleep, as a signal's handler has just run.
+ */
+bool rs_wait_begin(void);
 void rs_wait_end(void);
 
 /* At exit: a signal's handler has called exit() in a call, which may hold locks of any kind. */

@@ -504,14 +504,34 @@ static int take_queue(struct rs_epoll *ep, struct epoll_event *out, int max)
 	return count;
 }
 
-/* The thread sleeps no more, or is cancelled. */
+struct sleep {
+	struct rs_epoll *ep;
+	bool done; /* its events are known */
+};
+
+/*
+ * The thread sleeps no more, or is cancelled: then it may have taken events that the real epoll
+ * reports once, so all items are looked at.
+ */
 static void awake(void *arg)
 {
-	struct rs_epoll *ep = arg;
+	const struct sleep *s = arg;
+	struct rs_epoll *ep = s->ep;
+	struct list *pos;
 
 	pthread_mutex_lock(&ep->gate);
 	ep->sleepers--;
 	pthread_mutex_unlock(&ep->gate);
+	if (s->done)
+		return;
+	pthread_mutex_lock(&ep->lock);
+	list_for_each (pos, &ep->items) {
+		struct item *it = list_entry(pos, struct item, node);
+
+		if (it->rs)
+			enqueue(it);
+	}
+	pthread_mutex_unlock(&ep->lock);
 }
 
 /*
@@ -532,6 +552,7 @@ static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int t
 {
 	struct epoll_event real[BATCH];
 	bool polls = cma_mad() && qp1.polls(cma_mad());
+	struct sleep s = { .ep = ep };
 	int n = 0, most, count, err;
 
 	pthread_mutex_lock(&ep->gate);
@@ -542,12 +563,14 @@ static int round_of(struct rs_epoll *ep, struct epoll_event *out, int max, int t
 	pthread_mutex_unlock(&ep->gate);
 	if (polls)
 		qp1.poll(cma_mad());
-	pthread_cleanup_push(awake, ep);
-	rs_wait_begin();
-	if (most)
+	pthread_cleanup_push(awake, &s);
+	if (!rs_wait_begin())
+		n = -1;
+	else if (most)
 		n = epoll_wait(ep->fd, real, most, timeout_ms);
 	err = errno;
 	rs_wait_end();
+	s.done = true;
 	pthread_cleanup_pop(1);
 	if (n < 0)
 		return cma_result(err);

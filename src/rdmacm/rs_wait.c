@@ -180,8 +180,7 @@ int rs_sleep(struct pollfd *fds, nfds_t n, int timeout_ms)
 		qp1.poll(cma_mad());
 		timeout_ms = 0;
 	}
-	rs_wait_begin();
-	ready = poll(fds, n, timeout_ms);
+	ready = rs_wait_begin() ? poll(fds, n, timeout_ms) : -1;
 	rs_wait_end();
 	return ready;
 }

@@ -15,6 +15,7 @@
 
 #include <rdma/rsocket.h>
 
+#include "rdmacm/rs_call.h"
 #include "rspreload/entry.h"
 #include "rspreload/epoll.h"
 #include "rspreload/kept.h"
@@ -42,18 +43,23 @@ bool deferred_wanted(int domain, int type)
 
 /* In this thread; librdmacm's own calls come by here, too. */
 static __thread bool settling;
-/* Can the program cancel it? While it converts, only in what waits for the other side. */
-static __thread int cancellable;
 
+/*
+ * The program can cancel it, or a handler leave it. What the system waits for is a call of ours;
+ * rpoll() does the same.
+ */
 static int await(int (*wait)(struct pollfd *, nfds_t, int), struct pollfd *p, nfds_t n, int ms)
 {
 	const struct inner_wait was = inner_wait;
-	int ready, old;
+	int ready;
 
+	if (wait == real()->poll) {
+		ready = vrb_rs_wait_begin() ? wait(p, n, ms) : -1;
+		vrb_rs_wait_end();
+		return ready;
+	}
 	inner_wait = (struct inner_wait){ .active = true };
-	pthread_setcancelstate(cancellable, &old);
 	ready = wait(p, n, ms);
-	pthread_setcancelstate(old, NULL);
 	inner_wait = was;
 	return ready;
 }
@@ -378,13 +384,19 @@ static int take_turn(struct entry *e, int number, const struct patience *p)
 	return err;
 }
 
+static void end_call(void *unused)
+{
+	vrb_rs_call_end();
+}
+
 static int get(struct entry *e, int number, const struct patience *p)
 {
 	int error = errno, err;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &cancellable);
+	vrb_rs_call_begin();
+	pthread_cleanup_push(end_call, NULL);
 	err = take_turn(e, number, p);
-	pthread_setcancelstate(cancellable, NULL);
+	pthread_cleanup_pop(1);
 	errno = err ? err : error;
 	return err ? DEFERRED_LATER : e->fd;
 }

@@ -14,6 +14,7 @@
 
 #include <rdma/rsocket.h>
 
+#include "rspreload/call.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
@@ -175,15 +176,12 @@ static bool control_held_back(struct entry *epoll, int op, int number,
 {
 	const struct entry *e = entry_find(number);
 	bool is_one;
-	int old;
 
-	pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
 	pthread_mutex_lock(&gate);
 	is_one = is_to_be_held_back(e, number) || (e && find(epoll->held_back, number));
 	if (is_one)
 		*result = control(epoll, op, e, number, event);
 	pthread_mutex_unlock(&gate);
-	pthread_setcancelstate(old, NULL);
 	return is_one;
 }
 
@@ -280,15 +278,12 @@ static int take_held_back(struct held_back *h, struct epoll_event *out, int max)
 /* Replaces the event that says that there are some. */
 static int unfold(struct held_back *h, struct epoll_event *events, int n, int max)
 {
-	int i, old, more;
+	int i;
 
 	for (i = 0; h && i < n; i++)
 		if (events[i].data.ptr == h) {
 			events[i] = events[--n];
-			pthread_setcancelstate(PTHREAD_CANCEL_DISABLE, &old);
-			more = take_held_back(h, events + n, max - n);
-			pthread_setcancelstate(old, NULL);
-			return n + more;
+			return n + take_held_back(h, events + n, max - n);
 		}
 	return n;
 }
@@ -308,6 +303,7 @@ static int wait_by(const struct inner_wait *w, int outer, struct epoll_event *ev
 static int wait_for_entry(const struct entry *epoll, struct epoll_event *events, int max,
 			  int timeout_ms, const sigset_t *mask)
 {
+	CALL;
 	const struct inner_wait w = { .active = mask, .mask = mask };
 	const uint64_t start = timeout_ms > 0 ? wait_now_us() : 0;
 	/* Another thread may close it meanwhile. */
@@ -368,18 +364,25 @@ PRELOAD_EXPORT int epoll_create(int size)
 	return -1;
 }
 
-PRELOAD_EXPORT int epoll_ctl(int epoll, int op, int number, struct epoll_event *event)
+static int control_entry(struct entry *epoll, int op, int number, struct epoll_event *event)
 {
-	struct entry *e = entry_find(epoll);
+	CALL;
 	int fd, result;
 
-	if (!e || e->kind != ENTRY_EPOLL)
-		return real()->epoll_ctl(epoll, op, number, event);
-	if (control_held_back(e, op, number, event, &result))
+	if (control_held_back(epoll, op, number, event, &result))
 		return result;
 	/* Clients of one that was accepted send nothing until it is an rsocket. */
 	fd = deferred_fd(number);
-	return repoll_ctl(e->fd, op, fd < 0 ? number : fd, event);
+	return repoll_ctl(epoll->fd, op, fd < 0 ? number : fd, event);
+}
+
+PRELOAD_EXPORT int epoll_ctl(int epoll, int op, int number, struct epoll_event *event)
+{
+	struct entry *e = entry_find(epoll);
+
+	if (!e || e->kind != ENTRY_EPOLL)
+		return real()->epoll_ctl(epoll, op, number, event);
+	return control_entry(e, op, number, event);
 }
 
 PRELOAD_EXPORT int epoll_wait(int epoll, struct epoll_event *events, int max, int timeout)

@@ -11,6 +11,7 @@
 
 #include <rdma/rsocket.h>
 
+#include "rspreload/call.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
@@ -112,6 +113,7 @@ static int set_nonblock(int fd, const int *on)
 /* Stacks of threads may be small. */
 static int count_readable(int fd, int *count)
 {
+	CALL;
 	void *some = malloc(READABLE_MAX);
 	ssize_t n;
 

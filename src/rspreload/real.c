@@ -63,6 +63,13 @@ static void find(void)
 	FIND(fdopen);
 	FIND(vdprintf);
 	FIND(__vdprintf_chk);
+	FIND(sigaction);
+	FIND(signal);
+	FIND(__sysv_signal);
+	FIND(longjmp);
+	FIND(_longjmp);
+	FIND(siglongjmp);
+	FIND(__longjmp_chk);
 	FIND(epoll_create1);
 	FIND(epoll_ctl);
 	FIND(epoll_wait);

@@ -4,6 +4,7 @@
 #define VRB_RSPRELOAD_REAL_H
 
 #include <poll.h>
+#include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -56,6 +57,13 @@ struct real {
 	FILE *(*fdopen)(int, const char *);
 	int (*vdprintf)(int, const char *, va_list);
 	int (*__vdprintf_chk)(int, int, const char *, va_list);
+	int (*sigaction)(int, const struct sigaction *, struct sigaction *);
+	sighandler_t (*signal)(int, sighandler_t);
+	sighandler_t (*__sysv_signal)(int, sighandler_t);
+	void (*longjmp)(jmp_buf, int);
+	void (*_longjmp)(jmp_buf, int);
+	void (*siglongjmp)(jmp_buf, int);
+	void (*__longjmp_chk)(jmp_buf, int);
 	int (*epoll_create1)(int);
 	int (*epoll_ctl)(int, int, int, struct epoll_event *);
 	int (*epoll_wait)(int, struct epoll_event *, int, int);

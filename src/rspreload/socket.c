@@ -14,6 +14,7 @@
 #include <rdma/rsocket.h>
 
 #include "rspreload/allow.h"
+#include "rspreload/call.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/epoll.h"
@@ -46,6 +47,7 @@ static int make_deferred(int domain, int type, int protocol)
 
 PRELOAD_EXPORT int socket(int domain, int type, int protocol)
 {
+	CALL;
 	int flags = type & (SOCK_NONBLOCK | SOCK_CLOEXEC), kind = type & ~flags, fd, number;
 	struct entry *e;
 
@@ -92,6 +94,7 @@ PRELOAD_EXPORT int listen(int number, int backlog)
 /* As the system's, it takes a number first: without one, the connection waits for the next call. */
 static int accept_on(const struct entry *e, struct sockaddr *addr, socklen_t *len, int flags)
 {
+	CALL;
 	/* Another thread may close it concurrently. */
 	int domain = e->domain, type = e->type, listener = e->fd, fd;
 	struct entry_place made;
@@ -145,6 +148,8 @@ PRELOAD_EXPORT int accept(int number, struct sockaddr *addr, socklen_t *len)
 
 void entry_release(struct entry *e)
 {
+	CALL;
+
 	if (!e)
 		return;
 	if (e->kind != ENTRY_DEFERRED)
@@ -257,6 +262,7 @@ static int make_like(const struct entry *e)
 /* Turns the number into a socket of the system. Returns 0, or -1 with errno. */
 static int make_real(int number)
 {
+	CALL;
 	const struct entry *e = entry_find(number);
 	int made, old = real()->fcntl(number, F_GETFD);
 

@@ -10,6 +10,7 @@
 
 #include <rdma/rsocket.h>
 
+#include "rspreload/call.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
@@ -143,6 +144,7 @@ static int poll_until(struct pollfd *fds, nfds_t n, int timeout, const sigset_t 
 
 static int poll_mapped(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
 {
+	CALL;
 	struct pollfd few[FEW], *many = n > FEW ? calloc(n, sizeof(*many)) : NULL;
 	int ready;
 
@@ -169,12 +171,24 @@ static void settle_accepted(struct pollfd *fds, nfds_t n)
 	}
 }
 
-static int poll_really(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
+static int poll_now(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
 {
 	const struct timespec t = { timeout / 1000, timeout % 1000 * 1000000L };
 
 	return mask ? real()->ppoll(fds, n, timeout < 0 ? NULL : &t, mask)
 		    : real()->poll(fds, n, timeout);
+}
+
+/* In a call of ours, a wait. */
+static int poll_really(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
+{
+	int ready;
+
+	if (vrb_rs_where() == RS_OUTSIDE)
+		return poll_now(fds, n, timeout, mask);
+	ready = vrb_rs_wait_begin() ? poll_now(fds, n, timeout, mask) : -1;
+	vrb_rs_wait_end();
+	return ready;
 }
 
 static int poll_any(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
@@ -190,7 +204,7 @@ static int poll_inner(struct pollfd *fds, nfds_t n, int timeout)
 
 	/* A handler may poll. */
 	inner_wait = (struct inner_wait){ 0 };
-	ready = poll_really(fds, n, timeout, was.mask);
+	ready = poll_now(fds, n, timeout, vrb_rs_where() == RS_SLEEPING ? was.mask : NULL);
 	inner_wait = was;
 	return ready;
 }
@@ -206,10 +220,10 @@ PRELOAD_EXPORT int poll(struct pollfd *fds, nfds_t n, int timeout)
 /* With nothing ready a signal that waits ends the call, also one that has not slept. */
 static int poll_masked(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)
 {
-	static const struct timespec none;
+	CALL;
 	int ready = poll_any(fds, n, timeout, mask);
 
-	return ready || !mask ? ready : real()->ppoll(NULL, 0, &none, mask);
+	return ready || !mask ? ready : poll_really(NULL, 0, 0, mask);
 }
 
 PRELOAD_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room)
@@ -251,6 +265,7 @@ static bool any_selected(const struct fdsets *s)
 
 static int select_mapped(const struct fdsets *s, int timeout_ms, const sigset_t *mask)
 {
+	CALL;
 	struct pollfd *fds = calloc((size_t)s->n, sizeof(*fds));
 	nfds_t n;
 	int ready;
