@@ -487,13 +487,17 @@ static void give_up_sent(struct rsocket *rs)
 	const struct rs_stream *s = &rs->stream;
 
 	if (s->cq && !rs->peer_gone && (s->lost || rs_stream_has_sent(s)))
-		announce_reset(rs, s->wrote ? RS_BROKEN : s->tx.total);
+		announce_reset(rs, s->wrote || s->cut ? RS_BROKEN : s->tx.total);
 }
 
 /* Afterwards the connection can be destroyed: sent data was acknowledged, or never will be. */
 static void finish_stream(struct rsocket *rs)
 {
-	if (rs->state == RS_OPEN)
+	/* As TCP does then, the stream is broken off, and does not just end. */
+	rs->stream.cut = rs->state == RS_OPEN && resets(rs);
+	if (rs->stream.cut)
+		announce_reset(rs, RS_BROKEN);
+	else if (rs->state == RS_OPEN)
 		shut(rs, true, true);
 	if (rs->state == RS_CLOSED && rs->stream.cq && !resets(rs))
 		rs_await_anyway(rs, all_arrived, linger_ms(rs));

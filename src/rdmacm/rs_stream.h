@@ -59,6 +59,7 @@ struct rs_stream {
 
 	bool lost;     /* data of ours may not have arrived */
 	bool wrote;    /* has written to the peer's mappings by requests */
+	bool cut;      /* the peer is told that the stream has broken off */
 	bool complete; /* the peer has announced that it sends no more */
 
 	struct list maps; /* struct rs_map.node */

@@ -701,8 +701,30 @@ static void recv_all_or_reset(int fd)
 	}
 }
 
+/* All has arrived, and the peer knows nothing of an end. */
+static void close_hard(int fd)
+{
+	struct linger linger = { .l_onoff = 1 };
+	char c = 'h';
+
+	CHECK_EQ(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
+	CHECK_EQ(rsend(fd, &c, 1, 0), 1);
+	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+}
+
+static void recv_and_be_reset(int fd)
+{
+	char c;
+
+	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+	CHECK_EQ(rsend(fd, &c, 1, 0), 1);
+	CHECK_EQ(rrecv(fd, &c, 1, 0), -1);
+	CHECK_EQ(errno, ECONNRESET);
+}
+
 static void lost_ends(void)
 {
+	between(recv_and_be_reset, 0, close_hard, 0);
 	client_faults = "message tx opcode WRITE nth 6.. drop; packet tx opcode WRITE nth 6.. drop";
 	for (linger_s = 0; linger_s < 2; linger_s++)
 		between(recv_until_reset, 0, send_in_vain, 0);
