@@ -49,3 +49,8 @@ void kept_by_rsocket(int number, int fd)
 {
 	copy_options(real()->getsockopt, number, rsetsockopt, fd);
 }
+
+void kept_by_another(int from, int to)
+{
+	copy_options(rgetsockopt, from, rsetsockopt, to);
+}

@@ -9,4 +9,7 @@ void kept_by_system(int fd, int number);
 /* The other way. */
 void kept_by_rsocket(int number, int fd);
 
+/* From one rsocket to another. */
+void kept_by_another(int from, int to);
+
 #endif

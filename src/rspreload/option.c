@@ -54,8 +54,12 @@ PRELOAD_EXPORT int getsockopt(int number, int level, int name, void *value, sock
 {
 	int fd = entry_fd(number);
 
-	return fd < 0 ? real()->getsockopt(number, level, name, value, len)
-		      : rgetsockopt(fd, level, name, value, len);
+	if (fd < 0)
+		return real()->getsockopt(number, level, name, value, len);
+	if (!rgetsockopt(fd, level, name, value, len))
+		return 0;
+	errno = errno == ENOTSUP ? ENOPROTOOPT : errno;
+	return -1;
 }
 
 static int control(int number, int cmd, long arg)

@@ -5,6 +5,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/close_range.h>
+#include <netinet/in.h>
 #include <pthread.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -70,6 +71,35 @@ PRELOAD_EXPORT int socket(int domain, int type, int protocol)
 	return number;
 }
 
+/* Of the system, at any port. */
+static bool is_local(const struct sockaddr *addr, socklen_t len)
+{
+	struct sockaddr_in6 any_port = { 0 }; /* the port is where it is in struct sockaddr_in */
+	int fd = real()->socket(addr->sa_family, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	bool is;
+
+	if (fd < 0)
+		return false;
+	len = min(len, (socklen_t)sizeof(any_port));
+	memcpy(&any_port, addr, len);
+	any_port.sin6_port = 0;
+	is = !real()->bind(fd, (const struct sockaddr *)&any_port, len);
+	real()->close(fd);
+	return is;
+}
+
+/*
+ * rdma_cm says of a port in use that it is in use, or, if one of the addresses is "any" or of
+ * 127/8, that the address is not available.  Programs try another port in the first case only.
+ */
+static int bind_error(const struct sockaddr *addr, socklen_t len)
+{
+	const int error = errno;
+
+	errno = error == EADDRNOTAVAIL && is_local(addr, len) ? EADDRINUSE : error;
+	return -1;
+}
+
 PRELOAD_EXPORT int bind(int number, const struct sockaddr *addr, socklen_t len)
 {
 	struct entry *e = entry_find(number);
@@ -78,7 +108,7 @@ PRELOAD_EXPORT int bind(int number, const struct sockaddr *addr, socklen_t len)
 	if (fd < 0)
 		return real()->bind(number, addr, len);
 	if (rbind(fd, addr, len))
-		return -1;
+		return bind_error(addr, len);
 	e->bound_len = min(len, (socklen_t)sizeof(e->bound));
 	memcpy(&e->bound, addr, e->bound_len);
 	return 0;
@@ -88,7 +118,12 @@ PRELOAD_EXPORT int listen(int number, int backlog)
 {
 	int fd = entry_fd(number);
 
-	return fd < 0 ? real()->listen(number, backlog) : rlisten(fd, backlog);
+	if (fd < 0)
+		return real()->listen(number, backlog);
+	if (!rlisten(fd, backlog))
+		return 0;
+	errno = errno == EADDRNOTAVAIL ? EADDRINUSE : errno;
+	return -1;
 }
 
 /* As the system's, it takes a number first: without one, the connection waits for the next call. */
@@ -259,28 +294,61 @@ static int make_like(const struct entry *e)
 	return -1;
 }
 
-/* Turns the number into a socket of the system. Returns 0, or -1 with errno. */
-static int make_real(int number)
+/* Turns the number into `made`, a socket of the system, and closes that. Returns 0, or -1. */
+static int become_system(int number, int made)
 {
 	CALL;
-	const struct entry *e = entry_find(number);
-	int made, old = real()->fcntl(number, F_GETFD);
+	int flags = real()->fcntl(number, F_GETFD), ret;
 
-	/* Another thread may have closed it. */
-	if (!e) {
-		errno = EBADF;
-		return -1;
-	}
-	made = make_like(e);
-	if (made < 0)
-		return -1;
-	if (real()->dup3(made, number, old & FD_CLOEXEC ? O_CLOEXEC : 0) < 0) {
-		real()->close(made);
-		return -1;
-	}
+	ret = real()->dup3(made, number, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
 	real()->close(made);
+	if (ret < 0)
+		return -1;
 	entry_release(entry_drop(number));
 	return 0;
+}
+
+static void close_made(void *made)
+{
+	real()->close(*(int *)made);
+}
+
+/* The attempt has ended this rsocket: the next one is another's, as TCP's may be repeated. */
+static void renew(struct entry *e)
+{
+	CALL;
+	int fd = e->type == SOCK_STREAM ? rsocket(e->domain, e->type, 0) : -1, old = e->fd;
+
+	if (fd < 0)
+		return;
+	tune(fd);
+	kept_by_another(old, fd);
+	rfcntl(fd, F_SETFL, rfcntl(old, F_GETFL));
+	e->fd = fd;
+	rclose(old);
+	if (e->bound_len)
+		rbind(fd, (const struct sockaddr *)&e->bound, e->bound_len);
+}
+
+static int connect_really(struct entry *e, int number, const struct sockaddr *addr, socklen_t len)
+{
+	int made = make_like(e), ret, error;
+
+	if (made < 0)
+		return -1;
+	pthread_cleanup_push(close_made, &made);
+	ret = real()->connect(made, addr, len);
+	pthread_cleanup_pop(0);
+	error = errno;
+	if (!ret || error == EINPROGRESS || error == EINTR) {
+		if (become_system(number, made))
+			return -1;
+	} else {
+		real()->close(made);
+		renew(e);
+	}
+	errno = error;
+	return ret;
 }
 
 /* There is no RDMA path to the peer; TCP may work. */
@@ -311,7 +379,11 @@ PRELOAD_EXPORT int connect(int number, const struct sockaddr *addr, socklen_t le
 	ret = rconnect(fd, addr, len);
 	if (!ret || !try_real(errno))
 		return ret;
-	return make_real(number) ? -1 : real()->connect(number, addr, len);
+	/* Another thread may have closed it. */
+	if (entry_find(number) == e)
+		return connect_really(e, number, addr, len);
+	errno = EBADF;
+	return -1;
 }
 
 /* ---- More numbers for one ---- */

@@ -638,6 +638,53 @@ static void closes_by_number(int from, int to)
 	CHECK_EQ(syscall(SYS_getpid), getpid());
 }
 
+/* Programs try another port if one is in use, and no other address. */
+static void a_port_in_use(void)
+{
+	struct sockaddr_in a, foreign = { .sin_family = AF_INET,
+					  .sin_addr.s_addr = htonl(0xC0000201) };
+	int listener = listen_at(&a), fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK_EQ(bind(fd, (struct sockaddr *)&a, sizeof(a)), -1);
+	CHECK_EQ(errno, EADDRINUSE);
+	a.sin_addr.s_addr = htonl(INADDR_ANY);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&a, sizeof(a)), -1);
+	CHECK_EQ(errno, EADDRINUSE);
+	CHECK_EQ(bind(fd, (struct sockaddr *)&foreign, sizeof(foreign)), -1);
+	CHECK_EQ(errno, EADDRNOTAVAIL);
+	CHECK_EQ(close(fd), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
+/* A client that waits for its server may use one socket for all its attempts. */
+static void connects_again(void)
+{
+	int from = socket(AF_INET, SOCK_STREAM, 0), listener, to;
+	struct timeval t = limit(), got = { 0 };
+	socklen_t len = sizeof(got);
+	struct sockaddr_in a;
+
+	listener = listen_at(&a);
+	CHECK_EQ(close(listener), 0);
+	CHECK_EQ(setsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof(t)), 0);
+	for (int i = 0; i < 2; i++) {
+		CHECK_EQ(connect(from, (struct sockaddr *)&a, sizeof(a)), -1);
+		CHECK_EQ(errno, ECONNREFUSED);
+	}
+	listener = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK_EQ(bind(listener, (struct sockaddr *)&a, sizeof(a)), 0);
+	CHECK_EQ(listen(listener, 1), 0);
+	CHECK_EQ(connect(from, (struct sockaddr *)&a, sizeof(a)), 0);
+	CHECK_EQ(getsockopt(from, SOL_SOCKET, SO_RCVTIMEO, &got, &len), 0);
+	CHECK_EQ(got.tv_sec, LIMIT_S);
+	to = accept(listener, NULL, NULL);
+	CHECK(to >= 0);
+	expect_bytes(from, to);
+	CHECK_EQ(close(from), 0);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
 static void over_rsockets(void)
 {
 	struct sockaddr_in a;
@@ -669,6 +716,8 @@ static void over_rsockets(void)
 	CHECK_EQ(close(to), 0);
 	CHECK_EQ(close(listener), 0);
 	connects_by_tcp();
+	a_port_in_use();
+	connects_again();
 	many_messages();
 	exit_with_a_stream();
 	standard_streams();
