@@ -373,6 +373,54 @@ static void *end_soon(void *arg)
 
 static int end_ms; /* differs from round to round */
 
+static void be_killed_soon(void)
+{
+	pthread_t thread;
+
+	CHECK_EQ(pthread_create(&thread, NULL, end_soon, &end_ms), 0);
+}
+
+/* In the middle of what it writes to the peer's mapping. */
+static void write_memory_until_killed(int fd)
+{
+	char c;
+
+	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+	be_killed_soon();
+	for (;;)
+		CHECK_EQ(riowrite(fd, memory, PIECE, 0, 0), PIECE);
+}
+
+static void map_for_killed(int fd)
+{
+	char c;
+
+	CHECK_EQ(riomap(fd, memory, PIECE, PROT_WRITE, 0, 0), 0);
+	CHECK_EQ(rsend(fd, "x", 1, 0), 1);
+	CHECK(rrecv(fd, &c, 1, 0) <= 0);
+	CHECK_EQ(riounmap(fd, memory, PIECE), 0);
+}
+
+/* The mapping goes while the peer writes to it. */
+static void map_until_killed(int fd)
+{
+	CHECK_EQ(riomap(fd, memory, PIECE, PROT_WRITE, 0, 0), 0);
+	CHECK_EQ(rsend(fd, "x", 1, 0), 1);
+	be_killed_soon();
+	for (;;)
+		pause();
+}
+
+static void write_memory_to_killed(int fd)
+{
+	char c;
+
+	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+	while (riowrite(fd, memory, PIECE, 0, 0) == PIECE)
+		;
+	CHECK(rrecv(fd, &c, 1, 0) <= 0);
+}
+
 static void end_later(void)
 {
 	pthread_t thread;
@@ -701,30 +749,8 @@ static void recv_all_or_reset(int fd)
 	}
 }
 
-/* All has arrived, and the peer knows nothing of an end. */
-static void close_hard(int fd)
-{
-	struct linger linger = { .l_onoff = 1 };
-	char c = 'h';
-
-	CHECK_EQ(rsetsockopt(fd, SOL_SOCKET, SO_LINGER, &linger, sizeof(linger)), 0);
-	CHECK_EQ(rsend(fd, &c, 1, 0), 1);
-	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
-}
-
-static void recv_and_be_reset(int fd)
-{
-	char c;
-
-	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
-	CHECK_EQ(rsend(fd, &c, 1, 0), 1);
-	CHECK_EQ(rrecv(fd, &c, 1, 0), -1);
-	CHECK_EQ(errno, ECONNRESET);
-}
-
 static void lost_ends(void)
 {
-	between(recv_and_be_reset, 0, close_hard, 0);
 	client_faults = "message tx opcode WRITE nth 6.. drop; packet tx opcode WRITE nth 6.. drop";
 	for (linger_s = 0; linger_s < 2; linger_s++)
 		between(recv_until_reset, 0, send_in_vain, 0);
@@ -754,6 +780,8 @@ int main(void)
 		end_ms = 1 + 7 * i;
 		between(recv_from_killed, 0, send_until_killed, SIGKILL);
 		between(recv_until_killed, SIGKILL, send_to_killed, 0);
+		between(map_for_killed, 0, write_memory_until_killed, SIGKILL);
+		between(map_until_killed, SIGKILL, write_memory_to_killed, 0);
 	}
 	between(poll_killed, 0, pause_until_killed, SIGKILL);
 	close_in_turn();

@@ -249,6 +249,23 @@ static void lingers(void)
 	CHECK_EQ(rclose(ep), 0);
 }
 
+/* All has arrived, but the program wants its peer to see no orderly end. */
+static void breaks_off(void)
+{
+	struct rspair p = rspair_make(LOOPBACK, 0);
+	struct linger hard = { .l_onoff = 1 };
+	char c;
+
+	CHECK_EQ(rsetsockopt(p.fd[0], SOL_SOCKET, SO_LINGER, &hard, sizeof(hard)), 0);
+	CHECK_EQ(rsend(p.fd[0], "x", 1, 0), 1);
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), 1);
+	CHECK_EQ(rclose(p.fd[0]), 0);
+	CHECK_EQ(rrecv(p.fd[1], &c, 1, 0), -1);
+	CHECK_EQ(errno, ECONNRESET);
+	CHECK_EQ(rclose(p.fd[1]), 0);
+	CHECK_EQ(rclose(p.listener), 0);
+}
+
 /* ---- Time limits ---- */
 
 static int trickle_to;
@@ -312,6 +329,7 @@ static void without_descriptors(void)
 int main(void)
 {
 	lingers();
+	breaks_off();
 	restarts();
 	times_out_as_a_whole();
 	without_descriptors();
