@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,9 +23,9 @@
 #include "util/time.h"
 
 /* after the header */
+#define HOLDER_AT     56	/* adjacent to the turn, for struct taken */
 #define TURN_AT       64
 #define DEPARTURES_AT 72
-#define HOLDER_AT     80
 
 #define WARN_AFTER    (3 * VRB_SECOND)
 
@@ -163,12 +164,25 @@ static uint32_t own_pid_ns(void)
 	return stat("/proc/self/ns/pid", &st) ? 0 : (uint32_t)st.st_ino;
 }
 
-static void note_holder(struct table *t)
-{
-	struct holder h = { getpid(), own_pid_ns() };
+/* What changes when the lock is taken, and when it is released: one write. */
+struct taken {
+	struct holder holder;
+	uint64_t turn;
+};
 
-	write_at(t, &h, sizeof(h), HOLDER_AT);
-	table_advance_turn(t);
+static_assert(HOLDER_AT >= sizeof(struct table_header), "behind the header");
+static_assert(HOLDER_AT + offsetof(struct taken, turn) == TURN_AT, "adjacent");
+
+static void note_holder(struct table *t, struct holder h)
+{
+	const struct taken now = { h, clock_now() };
+
+	write_at(t, &now, sizeof(now), HOLDER_AT);
+}
+
+static void note_own(struct table *t)
+{
+	note_holder(t, (struct holder){ getpid(), t->pid_ns });
 }
 
 /*
@@ -180,7 +194,7 @@ static void note_holder(struct table *t)
 uint64_t table_patience(const struct table *t)
 {
 	struct holder h = holder_of(t);
-	bool gone = h.pid && h.pid_ns == own_pid_ns() && kill(h.pid, 0) < 0 && errno == ESRCH;
+	bool gone = h.pid && h.pid_ns == t->pid_ns && kill(h.pid, 0) < 0 && errno == ESRCH;
 
 	return gone ? TABLE_GONE_TIMEOUT : TABLE_LOCK_TIMEOUT;
 }
@@ -227,7 +241,7 @@ int table_lock_within(struct table *t, uint64_t timeout)
 	int err = wait_for_lock(t, TABLE_LOCK_AT, timeout);
 
 	if (!err)
-		note_holder(t);
+		note_own(t);
 	return err;
 }
 
@@ -238,10 +252,7 @@ int table_lock(struct table *t)
 
 void table_unlock(struct table *t)
 {
-	const struct holder nobody = { 0 };
-
-	write_at(t, &nobody, sizeof(nobody), HOLDER_AT);
-	table_advance_turn(t);
+	note_holder(t, (struct holder){ 0 });
 	set_lock(t, F_UNLCK, TABLE_LOCK_AT);
 }
 
@@ -353,12 +364,13 @@ int table_open(struct table *t, int dirfd)
 	t->fd = file_create(dirfd, "table", O_RDWR | O_NONBLOCK);
 	if (t->fd < 0)
 		return errno;
+	t->pid_ns = own_pid_ns();
 	/* The owner of the table is not checked yet. */
 	err = wait_for_lock(t, TABLE_LOCK_AT, TABLE_LOCK_TIMEOUT);
 	if (!err) {
 		err = check_table(t, dirfd);
 		if (!err)
-			note_holder(t);
+			note_own(t);
 		table_unlock(t);
 	}
 	if (err)

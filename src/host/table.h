@@ -107,6 +107,7 @@ static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0 &&
 
 struct table {
 	int fd;
+	uint32_t pid_ns;	/* inode of this process's PID namespace; 0: unknown */
 };
 
 /* A wait for the lock; the caller sets `timeout`, the rest is 0. */

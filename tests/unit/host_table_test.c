@@ -217,12 +217,12 @@ static void set_holder(const struct table *t, pid_t pid)
 {
 	int32_t holder = pid;
 
-	assert_int_equal(pwrite(t->fd, &holder, sizeof(holder), 80), sizeof(holder));
+	assert_int_equal(pwrite(t->fd, &holder, sizeof(holder), 56), sizeof(holder));
 }
 
 static void set_pid_namespace(const struct table *t, uint32_t inode)
 {
-	assert_int_equal(pwrite(t->fd, &inode, sizeof(inode), 84), sizeof(inode));
+	assert_int_equal(pwrite(t->fd, &inode, sizeof(inode), 60), sizeof(inode));
 }
 
 /* As if a raw clone had kept the lock. */
