@@ -78,6 +78,7 @@ struct progress {
 
 	bool stop;
 	bool lost;			/* the program has closed wake_fd; atomic */
+	bool left;			/* the thread could not be woken, and was not joined */
 	bool asleep, ended;		/* atomic; for let_go() */
 	bool look;			/* has stopped standing back */
 	bool yield;			/* stand back */
@@ -129,9 +130,10 @@ void progress_free(struct progress *p)
 	if (!p)
 		return;
 	progress_stop(p);
-	if (load_relaxed(&p->lost))
-		return;	/* the thread may still wake up, and the descriptor is not ours */
-	close(p->wake_fd);
+	if (p->left)
+		return;	/* the thread may still wake up */
+	if (!load_relaxed(&p->lost))
+		close(p->wake_fd);
 	sem_destroy(&p->job_done);
 	pthread_cond_destroy(&p->noticed);
 	pthread_mutex_destroy(&p->lock);
@@ -517,10 +519,11 @@ void progress_stop(struct progress *p)
 		return;
 	if (!kick(p))
 		let_go(p);
-	if (!load_relaxed(&p->lost) || load_acquire(&p->ended))
-		pthread_join(p->thread, NULL);
-	else
+	p->left = load_relaxed(&p->lost) && !load_acquire(&p->ended);
+	if (p->left)
 		pthread_detach(p->thread);
+	else
+		pthread_join(p->thread, NULL);
 
 	/* Waiters in progress_unwatch() may continue only now. */
 	pthread_mutex_lock(&p->lock);

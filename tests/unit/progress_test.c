@@ -604,8 +604,8 @@ static void a_stuck_job_is_left_behind(void **state)
 /* As with closefrom(3): nothing can wake the thread, and nobody waits for it. */
 static void a_program_may_close_its_descriptors(void **state)
 {
+	static struct progress *p;	/* is left to a thread that could not be joined */
 	int fd = dup(STDERR_FILENO);
-	struct progress *p;
 	struct source s;
 
 	source_init(&s);
