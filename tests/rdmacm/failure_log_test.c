@@ -15,6 +15,7 @@
 #include <rdma/rsocket.h>
 
 #include "../unit/place.h"
+#include "fork_settled.h"
 #include "world.h"
 
 #define FAR "10.77.0.2"
@@ -148,7 +149,7 @@ static void forked_server(struct rdma_event_channel *ch)
 {
 	int fd = rsocket(AF_INET, SOCK_STREAM, 0), ep;
 	struct epoll_event e = { .events = EPOLLIN };
-	pid_t pid = fork();
+	pid_t pid = fork_settled();
 	int status;
 
 	if (!pid) {
