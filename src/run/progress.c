@@ -421,7 +421,7 @@ static void run_once(struct progress *p)
 	 * While standing back no wake-up is needed.
 	 */
 	store_relaxed(&p->sleep_until, p->away ? 0 : until);
-	store_relaxed(&p->asleep, true);
+	store_release(&p->asleep, true);	/* let_go()'s caller frees what callbacks used */
 	full_fence();	/* partner: let_go(), too */
 	if (load_relaxed(&p->lost))
 		return;
