@@ -110,10 +110,12 @@ static void flush_held_receive(struct roce_qp *qp)
 		roce_responder_complete(qp, &cqe);
 }
 
+/* The request that has failed comes first: it is the cause. */
 void roce_flush_queues(struct roce_qp *qp, enum ibv_wc_status status, enum reason why)
 {
 	wq_flush_send(qp->wq, status, why);
 	qp->req.index = qp->wq->sq.next;
+	flush_held_receive(qp);
 	wq_flush_recv(qp->wq);
 }
 
@@ -140,7 +142,6 @@ void roce_enter_error(struct roce_qp *qp, enum ibv_wc_status status, enum reason
 		roce_rd_reset(qp);
 		qp->resp.ack.pending = false;
 	}
-	flush_held_receive(qp);
 	roce_flush_queues(qp, status, why);
 	if (wq->has_srq || wq->type == IBV_QPT_XRC_RECV)
 		wq->ops->event(wq, IBV_EVENT_QP_LAST_WQE_REACHED);

@@ -91,6 +91,19 @@ static void timeouts_are_counted(void **state)
 	}
 }
 
+/* The request that has failed completes before the message that was on its way here. */
+static void the_cause_completes_first(void **state)
+{
+	send_one(0, 7);
+	env_post_recv(&e, 0, 4096);
+	env_request(&e, ROCE_RC_SEND_FIRST, ENV_PSN, e.wq.mtu);
+	env_expire(&e);
+	assert_int_equal(e.num_cqes, 2);
+	env_expect_cqe(&e, 0, 0, IBV_WC_RETRY_EXC_ERR);
+	assert_int_equal(e.cqes[1].status, IBV_WC_WR_FLUSH_ERR);
+	assert_int_equal(e.cqes[1].reason, REASON_RECV_ABORTED);
+}
+
 /* Timeouts during which the peer could not have responded do not count, however many there are. */
 static void deferred_timeouts_do_not_count(void **state)
 {
@@ -535,6 +548,7 @@ int main(void)
 		cmocka_unit_test(local_ack_timeout_rows),
 		cmocka_unit_test(answers_to_other_psns),
 		cmocka_unit_test(timeouts_are_counted),
+		cmocka_unit_test(the_cause_completes_first),
 		cmocka_unit_test(deferred_timeouts_do_not_count),
 		cmocka_unit_test(a_deferred_probe_leaves_the_ack_timeout_running),
 		cmocka_unit_test(waits_are_no_round_trips),
