@@ -185,8 +185,10 @@ int main(int argc, char **argv)
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
 	pid = fork();
 	CHECK(pid >= 0);
-	if (pid == 0)
+	if (pid == 0) {
+		close(sock[0]);	/* so that it ends with the first side */
 		run_second_side(sock[1], apart);
+	}
 	if (apart) {
 		rc_barrier(sock[0]);
 		run(IP "link add v0 type veth peer name v0 netns %d", pid);
