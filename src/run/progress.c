@@ -29,6 +29,7 @@
 #include "util/compiler.h"
 #include "util/poll_fds.h"
 #include "util/quiet_thread.h"
+#include "util/sleep.h"
 #include "util/time.h"
 #include "util/tuning.h"
 
@@ -176,12 +177,10 @@ static void note_loss(struct progress *p)
  */
 static void let_go(struct progress *p)
 {
-	const struct timespec pause = { .tv_nsec = 1000000 };
-
 	note_loss(p);
 	full_fence();	/* partner: run_once(). Either it reads lost, or it is asleep here. */
 	while (!load_acquire(&p->asleep) && !load_acquire(&p->ended))
-		nanosleep(&pause, NULL);
+		sleep_whole(VRB_MSEC);
 }
 
 /* Publishes what other threads stored before they waited in progress_unwatch(). */
