@@ -234,6 +234,7 @@ static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
 	cq->ring = ring;
 	cq->mask = mask;
 	cq->notified -= cq->tail;
+	cq->notified_tail -= cq->tail;
 	store_relaxed(&cq->shown, cq->shown - cq->tail);
 	store_relaxed(&cq->tail, 0);
 	cq->head = n;
@@ -343,6 +344,7 @@ static void raise_event(struct vrb_cq *cq)
 {
 	cq->armed = 0;
 	cq->notified = cq->shown;
+	cq->notified_tail = cq->tail;
 	cq->moderated = 0;
 	cq->moderation_due = VRB_NEVER;
 	if (cq->channel)
@@ -409,8 +411,24 @@ static void look_later(struct vrb_cq *cq)
 {
 	if (cq->left_due != VRB_NEVER)
 		return;
-	cq->left_due = time_after(clock_now(), LIMIT_CQ_LEFT);
+	cq->left_since = clock_now();
+	cq->left_due = time_after(cq->left_since, LIMIT_CQ_LEFT);
 	vrb_timer_set(&cq->timer, min(cq->left_due, cq->moderation_due));
+}
+
+/*
+ * A program that has polled nothing since the event has not left the entries: it got no CPU since
+ * it armed the CQ. An event now would be one too many for programs that poll once for each, such as
+ * perftest, whose CQs then overrun. So the next look is after as long again. Must hold cq->lock.
+ */
+static void look_at_left(struct vrb_cq *cq, uint64_t now)
+{
+	bool polled = cq->tail != cq->notified_tail, left = cq->armed && cq->tail != cq->shown;
+
+	cq->left_due = left && !polled ? time_after(now, max(now - cq->left_since, LIMIT_CQ_LEFT)) :
+					 VRB_NEVER;
+	if (polled)
+		notify_of(cq, cq->tail, cq->shown, now);
 }
 
 /*
@@ -585,10 +603,8 @@ bool vrb_cq_timeout(struct vrb_cq *cq, uint64_t now)
 	lock_acquire(&cq->lock);
 	if (time_reached(cq->moderation_due, now))
 		raise_event(cq);
-	if (time_reached(cq->left_due, now)) {
-		cq->left_due = VRB_NEVER;
-		notify_of(cq, cq->tail, cq->shown, now);
-	}
+	if (time_reached(cq->left_due, now))
+		look_at_left(cq, now);
 	vrb_timer_set(&cq->timer, min(cq->left_due, cq->moderation_due));
 	overrun = cq->overrun && !cq->overrun_reported;
 	cq->overrun_reported = cq->overrun;

@@ -97,7 +97,8 @@ struct vrb_cq {
 	uint16_t moderated;	/* completions without an event since the CQ was armed */
 	uint64_t moderation_due;	/* VRB_NEVER: no event is delayed */
 	uint64_t left_due;	/* VRB_NEVER: it was not armed beside completions */
-	uint32_t notified;	/* `shown` at the last event */
+	uint64_t left_since;	/* when it was, while left_due is set */
+	uint32_t notified, notified_tail;	/* `shown` and `tail` at the last event */
 	uint64_t newest;	/* the last timestamp given out */
 
 	/* For the channel, under channel->queue.lock. */
