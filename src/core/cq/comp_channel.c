@@ -26,6 +26,7 @@ int vrb_channel_create(struct vrb_context *ctx, struct vrb_channel **channel)
 		free(ch);
 		return ret;
 	}
+	list_init(&ch->left);
 	busy_poll_init(&ch->busy_poll);
 	ch->ctx = ctx;
 	ch->ibv.context = &ctx->vctx.context;
@@ -82,20 +83,45 @@ void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq)
 	lock_release(&channel->queue.lock);
 }
 
+void vrb_channel_note_left(struct vrb_channel *channel, struct vrb_cq *cq)
+{
+	lock_acquire(&channel->queue.lock);
+	list_add_tail(&channel->left, &cq->left_node);
+	store_relaxed(&channel->any_left, true);
+	lock_release(&channel->queue.lock);
+}
+
+static struct vrb_cq *take_left(struct vrb_channel *channel)
+{
+	struct vrb_cq *cq = NULL;
+
+	lock_acquire(&channel->queue.lock);
+	if (!list_empty(&channel->left)) {
+		cq = list_entry(channel->left.next, struct vrb_cq, left_node);
+		list_del(&cq->left_node);
+	}
+	store_relaxed(&channel->any_left, !list_empty(&channel->left));
+	lock_release(&channel->queue.lock);
+	return cq;
+}
+
 void vrb_channel_raise_left(struct vrb_channel *channel)
 {
 	struct vrb_context *ctx = channel->ctx;
-	struct list *pos;
+	struct vrb_cq *cq;
 
-	store_relaxed(&channel->left, false);
+	/* keeps the CQs alive */
 	pthread_mutex_lock(&ctx->lock);
-	list_for_each (pos, &ctx->cqs) {
-		struct vrb_cq *cq = list_entry(pos, struct vrb_cq, node);
-
-		if (cq->channel == channel)
-			vrb_cq_raise_left(cq);
-	}
+	while ((cq = take_left(channel)))
+		vrb_cq_raise_left(cq);
 	pthread_mutex_unlock(&ctx->lock);
+}
+
+void vrb_channel_forget_left(struct vrb_channel *channel, struct vrb_cq *cq)
+{
+	lock_acquire(&channel->queue.lock);
+	list_del(&cq->left_node);
+	lock_release(&channel->queue.lock);
 }
 
 /* The lock of the queue ranks below that of a CQ. */

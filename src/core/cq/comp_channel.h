@@ -22,13 +22,14 @@ struct vrb_cq;
 struct vrb_channel {
 	struct ibv_comp_channel ibv;	/* ibv.refcnt: CQs attached, under ctx->lock */
 	struct vrb_context *ctx;
-	/* of struct vrb_cq.event_node; its lock also protects event_pending of the CQs */
+	/* of struct vrb_cq.event_node; its lock also protects event_pending of the CQs, and left */
 	struct vrb_event_queue queue;
+	/* of struct vrb_cq.left_node: CQs armed beside entries since vrb_channel_raise_left() */
+	struct list left;
 	struct busy_poll busy_poll;
 	/* atomic hint: rx queue shards of the CQs that were armed */
 	uint32_t shards;
-	/* atomic hint: a CQ was armed with entries in it since vrb_channel_raise_left() */
-	bool left;
+	bool any_left;	/* atomic hint: left has nodes */
 	struct vrb_live live;
 };
 
@@ -49,6 +50,9 @@ void vrb_channel_detach(struct vrb_channel *channel);
 /* Queues one completion event of cq. The caller may hold cq->lock. */
 void vrb_channel_raise(struct vrb_channel *channel, struct vrb_cq *cq);
 
+/* Notes that an armed CQ has entries. Must hold cq->lock. */
+void vrb_channel_note_left(struct vrb_channel *channel, struct vrb_cq *cq);
+
 /*
  * Before a thread sleeps: entries in armed CQs raise their events, though others may have announced
  * them.  Must hold no lock.
@@ -60,6 +64,9 @@ void vrb_channel_raise_left(struct vrb_channel *channel);
  * Must hold no lock.
  */
 void vrb_channel_report_unarmed(struct vrb_channel *channel);
+
+/* For a CQ that is being destroyed: vrb_channel_raise_left() ignores it. Must hold ctx->lock. */
+void vrb_channel_forget_left(struct vrb_channel *channel, struct vrb_cq *cq);
 
 /* Drops the undelivered events of a CQ that is being destroyed. */
 void vrb_channel_forget(struct vrb_channel *channel, struct vrb_cq *cq);

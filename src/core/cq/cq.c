@@ -124,6 +124,8 @@ static void delist(struct vrb_cq *cq)
 	vrb_live_del(&cq->live);
 	pthread_mutex_lock(&cq->ctx->lock);
 	list_del(&cq->node);
+	if (cq->channel)
+		vrb_channel_forget_left(cq->channel, cq);
 	pthread_mutex_unlock(&cq->ctx->lock);
 }
 
@@ -171,6 +173,7 @@ int vrb_cq_create(struct vrb_context *ctx, const struct ibv_cq_init_attr_ex *att
 	lock_init(&cq->lock);
 	lock_init_shared(&cq->poll_lock);
 	list_init(&cq->event_node);
+	list_init(&cq->left_node);
 	list_init(&cq->srqs);
 	init_public(cq, attr);
 	take_references(cq, attr);
@@ -448,7 +451,9 @@ void vrb_cq_arm_only(struct vrb_cq *cq, bool solicited_only)
 	if (unlikely(first != cq->shown))
 		notify_of(cq, first, cq->shown, now);
 	if (cq->channel && cq->armed && cq->tail != cq->shown) {
-		store_relaxed(&cq->channel->left, true);
+		if (!cq->noted_left)
+			vrb_channel_note_left(cq->channel, cq);
+		cq->noted_left = true;
 		look_later(cq);
 	}
 	lock_release(&cq->lock);
@@ -459,6 +464,7 @@ void vrb_cq_raise_left(struct vrb_cq *cq)
 	uint64_t now = unlikely(vrb_cq_uses_time(cq)) ? clock_now() : 0;
 
 	lock_acquire(&cq->lock);
+	cq->noted_left = false;
 	notify_of(cq, cq->tail, cq->shown, now);
 	lock_release(&cq->lock);
 }

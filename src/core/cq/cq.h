@@ -96,6 +96,7 @@ struct vrb_cq {
 	uint16_t moderation_count, moderation_usec;
 	uint16_t moderated;	/* completions without an event since the CQ was armed */
 	uint64_t moderation_due;	/* VRB_NEVER: no event is delayed */
+	bool noted_left;	/* vrb_cq_raise_left() is to come; under cq->lock */
 	uint64_t left_due;	/* VRB_NEVER: it was not armed beside completions */
 	uint64_t left_since;	/* when it was, while left_due is set */
 	uint32_t notified, notified_tail;	/* `shown` and `tail` at the last event */
@@ -104,6 +105,7 @@ struct vrb_cq {
 	/* For the channel, under channel->queue.lock. */
 	struct list event_node;		/* in the queue while event_pending is not 0 */
 	uint32_t event_pending;		/* completion events not delivered yet */
+	struct list left_node;		/* in channel->left, if noted_left or about to be raised */
 
 	struct object_timer timer;	/* for overrun and delayed events */
 	struct vrb_event_acks comp_acks, async_acks;

@@ -86,7 +86,7 @@ static int await(struct vrb_channel *channel, struct list **node)
 	uint64_t end = clock_now() + slowdown() * TUNE_BUSY_POLL_TIME;
 	int ret;
 
-	if (unlikely(load_relaxed(&channel->left)) && !raised(channel) && blocks(channel))
+	if (unlikely(load_relaxed(&channel->any_left)) && !raised(channel) && blocks(channel))
 		vrb_channel_raise_left(channel);
 	if (raised(channel))
 		return vrb_event_queue_take(&channel->queue, node);
