@@ -73,7 +73,7 @@ static bool may_be_whole(const struct roce_qp *qp, const struct roce_opcode_info
 	       (op->kind == ROCE_KIND_SEND || (op->kind == ROCE_KIND_WRITE && op->takes_recv));
 }
 
-/* Does not check the P_Key, which has a counter of its own. */
+/* Does not check the P_Key, whose violations are counted. */
 static bool is_for_qp(const struct roce_qp *qp, const struct roce_pkt *pkt,
 		      const struct roce_opcode_info *op)
 {
@@ -90,7 +90,7 @@ static bool acceptable(struct roce_qp *qp, const struct roce_pkt *pkt,
 		return false;
 	if (likely(roce_pkey_match(pkt->bth.pkey, qp->wq->pkey)))
 		return true;
-	qp->counters.bad_pkey++;
+	qp->wq->ops->violated(qp->wq, VIOLATION_PKEY);
 	return false;
 }
 

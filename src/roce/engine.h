@@ -100,7 +100,6 @@ struct roce_counters {
 	uint64_t retransmitted_pkts, dropped_pkts;
 	/* packets that found no receive posted, whatever the result */
 	uint64_t out_of_buffer;
-	uint64_t bad_pkey, bad_qkey;		/* part of the dropped packets */
 	/*
 	 * Unreliable services: messages without a receive, with packets missing, and refused;
 	 * packets that never arrived.

@@ -93,7 +93,7 @@ static void complete(struct roce_qp *qp, const struct roce_pkt *pkt, bool imm)
 static enum reason refusal(struct roce_qp *qp, const struct roce_pkt *pkt)
 {
 	if (pkt->deth.qkey != qp->wq->qkey) {
-		qp->counters.bad_qkey++;
+		qp->wq->ops->violated(qp->wq, VIOLATION_QKEY);
 		return REASON_DROP_QKEY;
 	}
 	return pkt->payload_len <= qp->wq->mtu ? REASON_NONE : REASON_REQ_LENGTH;

@@ -7,8 +7,7 @@
 #include "core/base/context.h"
 #include "core/device/arp.h"
 #include "core/device/device.h"
-#include "core/diag/port_counters.h"
-#include "core/qp/qp_table.h"
+#include "util/atomic.h"
 #include "util/compiler.h"
 #include "verbs/answer.h"
 #include "verbs/exports.h"
@@ -39,11 +38,10 @@ static struct vrb_port *port_of(struct ibv_context *c)
  */
 static void add_violations(struct ibv_context *c, struct ibv_port_attr *attr)
 {
-	struct roce_counters sum;
+	const uint64_t *n = to_vrb_context(c)->dev->violations;
 
-	vrb_device_counters(to_vrb_context(c)->dev, &sum);
-	attr->bad_pkey_cntr = min(sum.bad_pkey, (uint64_t)UINT16_MAX);
-	attr->qkey_viol_cntr = min(sum.bad_qkey, (uint64_t)UINT16_MAX);
+	attr->bad_pkey_cntr = min(load_relaxed(&n[VIOLATION_PKEY]), (uint64_t)UINT16_MAX);
+	attr->qkey_viol_cntr = min(load_relaxed(&n[VIOLATION_QKEY]), (uint64_t)UINT16_MAX);
 }
 
 static int query_port(struct ibv_context *c, uint32_t port_num, void *attr, size_t len)

@@ -25,6 +25,13 @@ enum atomic_op {
 	ATOMIC_OP_FETCH_ADD,
 };
 
+/* What a port counts: struct ibv_port_attr.bad_pkey_cntr and .qkey_viol_cntr. */
+enum key_violation {
+	VIOLATION_PKEY,
+	VIOLATION_QKEY,
+	VIOLATIONS,
+};
+
 /*
  * A completion on its way to a CQ; the CQ's owner adds qp_num and time. Begins like struct ibv_wc,
  * as which it is copied (core/cq/cq.c).
@@ -160,6 +167,9 @@ struct wq_ops {
 
 	/* A message was dropped without a completion, as unreliable services do. */
 	void (*dropped)(struct wq_qp *qp, enum reason why);
+
+	/* A packet was dropped for its key. */
+	void (*violated)(struct wq_qp *qp, enum key_violation which);
 
 	/* Raises an affiliated asynchronous event (IBV_EVENT_COMM_EST, _SQ_DRAINED, _QP_FATAL,
 	 * _QP_REQ_ERR, _QP_ACCESS_ERR, _PATH_MIG ...). */

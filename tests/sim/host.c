@@ -352,6 +352,10 @@ static void dropped(struct wq_qp *wq, enum reason why)
 {
 }
 
+static void violated(struct wq_qp *wq, enum key_violation which)
+{
+}
+
 const struct wq_ops sim_ops = {
 	.mem_check = mem_check,
 	.mem_read = mem_read,
@@ -365,6 +369,7 @@ const struct wq_ops sim_ops = {
 	.recv_untake = recv_untake,
 	.complete = complete,
 	.dropped = dropped,
+	.violated = violated,
 	.event = event,
 };
 

@@ -438,10 +438,10 @@ static void foreign_packets_are_dropped(void **state)
 		env_input(&e, &bad[i]);
 	assert_int_equal(e.writes, 0);
 	assert_int_equal(e.qp.counters.dropped_pkts, 3);
-	assert_int_equal(e.qp.counters.bad_pkey, 1);
+	assert_int_equal(e.violations[VIOLATION_PKEY], 1);
 	env_input(&e, &good);
 	assert_int_equal(e.writes, 1);
-	assert_int_equal(e.qp.counters.bad_pkey, 1);
+	assert_int_equal(e.violations[VIOLATION_PKEY], 1);
 }
 
 /* Annex A17: congestion experienced is answered with a CNP, at most one in 50 us. */

@@ -199,6 +199,11 @@ static void event(struct wq_qp *wq, enum ibv_event_type type)
 	e->events[e->num_events++] = type;
 }
 
+static void violated(struct wq_qp *wq, enum key_violation which)
+{
+	env_of(wq)->violations[which]++;
+}
+
 static void dropped(struct wq_qp *wq, enum reason why)
 {
 	env_of(wq)->dropped = why;
@@ -221,6 +226,7 @@ static const struct wq_ops ops = {
 	.rd_make = rd_make,
 	.complete = complete,
 	.dropped = dropped,
+	.violated = violated,
 	.event = event,
 };
 

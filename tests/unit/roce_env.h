@@ -59,6 +59,7 @@ struct roce_env {
 	 */
 	int overrun_at;
 	enum reason dropped; /* reason of the last dropped message */
+	unsigned int violations[VIOLATIONS];
 	bool flushes_take_long; /* until roce_flushed() */
 	bool no_rd;              /* rd_make finds no memory */
 	unsigned int direct_max; /* requests that ops->direct executes at a time */

@@ -195,8 +195,8 @@ static void silent_drops(void **state)
 	assert_int_equal(e.qp.counters.dropped_pkts, 4);
 	assert_int_equal(e.qp.counters.unreceived_msgs, 1);
 	assert_int_equal(e.dropped, REASON_DROP_NO_RECEIVE);
-	assert_int_equal(e.qp.counters.bad_qkey, 1);
-	assert_int_equal(e.qp.counters.bad_pkey, 1);
+	assert_int_equal(e.violations[VIOLATION_QKEY], 1);
+	assert_int_equal(e.violations[VIOLATION_PKEY], 1);
 	assert_int_equal(e.wq.state, IBV_QPS_RTS);
 	assert_int_equal(env_drain(&e), 0);
 }

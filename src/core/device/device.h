@@ -39,6 +39,7 @@ struct vrb_device {
 	struct lock egress_lock;
 	unsigned int egress_rules;	/* atomic: length of the egress list */
 	struct mirror *mirror;		/* NULL without sniffers; vrb.poll_lock, see mirror.h */
+	uint64_t violations[VIOLATIONS];	/* atomic; packets that this process dropped */
 	struct roce_counters retired;	/* sums of destroyed QPs; vrb.poll_lock */
 	/* already added to the sysfs files; lock in sysfs_counters.c */
 	struct roce_counters counted;

@@ -14,9 +14,11 @@
 
 #include <stdlib.h>
 
+#include "core/base/context.h"
 #include "core/base/tap.h"
 #include "core/cq/async_event.h"
 #include "core/cq/cq.h"
+#include "core/device/device.h"
 #include "core/mem/mr.h"
 #include "core/qp/error_report.h"
 #include "core/qp/qp.h"
@@ -226,4 +228,9 @@ void vrb_qp_note(struct wq_qp *wq, const struct wq_note *note)
 void vrb_qp_dropped(struct wq_qp *wq, enum reason why)
 {
 	vrb_report_drop(wq_to_vrb_qp(wq), why);
+}
+
+void vrb_qp_violated(struct wq_qp *wq, enum key_violation which)
+{
+	fetch_add_relaxed(&wq_to_vrb_qp(wq)->config.ctx->dev->violations[which], 1);
 }

@@ -16,6 +16,7 @@ void vrb_qp_recv_untake(struct wq_qp *wq);
 void vrb_qp_complete(struct wq_qp *wq, struct wq_cqe *cqe);
 void vrb_qp_count(struct wq_qp *wq, const struct send_wqe *w, bool ok);
 void vrb_qp_dropped(struct wq_qp *wq, enum reason why);
+void vrb_qp_violated(struct wq_qp *wq, enum key_violation which);
 void vrb_qp_event(struct wq_qp *wq, enum ibv_event_type type);
 void vrb_qp_note(struct wq_qp *wq, const struct wq_note *note);
 
@@ -26,6 +27,6 @@ void vrb_qp_note(struct wq_qp *wq, const struct wq_note *note);
 	.recv_take = vrb_qp_recv_take, .recv_untake = vrb_qp_recv_untake,                          \
 	.rd_make = vrb_qp_rd_make,                                                                 \
 	.complete = vrb_qp_complete, .count = vrb_qp_count, .dropped = vrb_qp_dropped,             \
-	.event = vrb_qp_event, .note = vrb_qp_note
+	.violated = vrb_qp_violated, .event = vrb_qp_event, .note = vrb_qp_note
 
 #endif
