@@ -267,11 +267,14 @@ static void follow_peer(struct vrb_qp *qp, uint64_t now)
 
 /*
  * A peer whose address is on this host is about to come up: programs wait until both ends have, so
- * the first request must find it. Without a wire that request waits (wait_reliable()).
+ * the first request must find it. Without a wire a request that finds none waits (wait_reliable()).
  */
-static void look_promptly(struct vrb_peer *p, uint64_t now)
+static void look_promptly(struct vrb_qp *qp, uint64_t now)
 {
-	if (!vrb.wire || !p->rtr_expected || p->prompt_lookups == LIMIT_PEER_PROMPT_LOOKUPS)
+	struct vrb_peer *p = &qp->peer;
+
+	if (!p->rtr_expected || p->prompt_lookups == LIMIT_PEER_PROMPT_LOOKUPS ||
+	    (!vrb.wire && qp->wq.sq.done != qp->wq.sq.head))
 		return;
 	p->prompt_lookups++;
 	p->lookup_backoff_ms = 0;
@@ -315,7 +318,7 @@ bool vrb_peer_find(struct vrb_qp *qp, uint64_t now)
 	if (qp->wq.type != IBV_QPT_RC && qp->wq.type != IBV_QPT_UC)
 		p->entry = NULL;	/* an XRC QP may follow its peer */
 	p->rtr_expected = !p->process && here;
-	look_promptly(p, now);
+	look_promptly(qp, now);
 	return p->process != NULL;
 }
 
