@@ -97,15 +97,13 @@ static bool range_locked(const struct table *t, off_t at, off_t len)
 
 bool table_wait_over(struct table_wait *w, uint64_t turn, uint64_t now)
 {
-	if (!w->began)
-		*w = (struct table_wait){
-			.timeout = w->timeout, .began = now, .moved = now, .turn = turn
-		};
-	if (turn != w->turn) {
-		w->turn = turn;
-		w->moved = now;
-	}
-	return now > w->moved + w->timeout || now > w->began + TABLE_WAIT_MAX;
+	uint64_t step = w->checked ? min(time_since(w->checked, now), TABLE_WAIT_STEP) : 0;
+
+	w->checked = now;
+	w->total += step;
+	w->holder = turn == w->turn ? w->holder + step : 0;
+	w->turn = turn;
+	return w->holder > w->timeout || w->total > TABLE_WAIT_MAX;
 }
 
 static uint64_t read_number(const struct table *t, off_t at)
@@ -220,14 +218,13 @@ static int wait_for_lock(struct table *t, off_t at, uint64_t timeout)
 
 	for (;;) {
 		int err = set_lock(t, F_WRLCK, at);
-		uint64_t now = clock_now();
 
 		if (err != EAGAIN && err != EACCES && err != EINTR)
 			return err;
 		wait.timeout = min(timeout, table_patience(t));
-		if (table_wait_over(&wait, table_turn(t), now))
+		if (table_wait_over(&wait, table_turn(t), clock_now()))
 			return EBUSY;
-		if (!warned && now - wait.moved > WARN_AFTER) {
+		if (!warned && wait.holder > WARN_AFTER) {
 			warn_of_holder(t);
 			warned = true;
 		}

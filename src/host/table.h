@@ -105,6 +105,12 @@ static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0 &&
 #define TABLE_CLEANUP_TIMEOUT VRB_SECOND
 #define TABLE_WAIT_MAX (120 * VRB_SECOND)
 
+/*
+ * What counts between two checks of a wait, at most: a process that was stopped meanwhile, perhaps
+ * along with the holder, has not waited for it.
+ */
+#define TABLE_WAIT_STEP (100 * VRB_MSEC)
+
 struct table {
 	int fd;
 	uint32_t pid_ns;	/* inode of this process's PID namespace; 0: unknown */
@@ -113,7 +119,8 @@ struct table {
 /* A wait for the lock; the caller sets `timeout`, the rest is 0. */
 struct table_wait {
 	uint64_t timeout;
-	uint64_t began, moved;	/* when the wait began, and when the holder last changed */
+	uint64_t checked;	/* when */
+	uint64_t total, holder;	/* waited since it began, and since the holder last changed */
 	uint64_t turn;
 };
 

@@ -324,14 +324,36 @@ static void a_waiter_waits_while_the_lock_changes_hands(void **state)
 		{ 204, 0, false },	/* the table was recreated */
 		{ 304, 0, false },
 		{ 305, 0, true },
-		{ TABLE_WAIT_MAX + 1, 9, false },
-		{ TABLE_WAIT_MAX + 2, 10, true },
 	};
 	struct table_wait wait = { .timeout = TIMEOUT };
+	uint64_t now = 305;
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
 		assert_int_equal(table_wait_over(&wait, steps[i].turn, steps[i].now),
 				 steps[i].over);
+	for (; now <= TABLE_WAIT_MAX; now += TABLE_WAIT_STEP)
+		assert_false(table_wait_over(&wait, now, now));
+	assert_false(table_wait_over(&wait, 9, TABLE_WAIT_MAX + 1));
+	assert_true(table_wait_over(&wait, 10, TABLE_WAIT_MAX + 2));
+}
+
+/* All processes of a user are stopped, as by ^Z; the waiter may be the first that goes on. */
+static void a_stopped_waiter_has_not_waited(void **state)
+{
+	struct table_wait wait = { .timeout = TABLE_LOCK_TIMEOUT };
+	uint64_t now = VRB_SECOND;
+
+	assert_false(table_wait_over(&wait, 7, now));
+	for (int i = 0; i < 10; i++) {
+		now += 2 * TABLE_WAIT_MAX;
+		assert_false(table_wait_over(&wait, 7, now));
+	}
+	for (uint64_t waited = 10 * TABLE_WAIT_STEP; waited < TABLE_LOCK_TIMEOUT;
+	     waited += TABLE_WAIT_STEP) {
+		now += TABLE_WAIT_STEP;
+		assert_false(table_wait_over(&wait, 7, now));
+	}
+	assert_true(table_wait_over(&wait, 7, now + 1));
 }
 
 static uint64_t turn_of(struct table *t)
@@ -398,6 +420,7 @@ int main(void)
 		IN_DIR(a_holder_without_name_is_waited_for),
 		IN_DIR(a_lost_lock_does_not_hang_others),
 		cmocka_unit_test(a_waiter_waits_while_the_lock_changes_hands),
+		cmocka_unit_test(a_stopped_waiter_has_not_waited),
 		IN_DIR(each_turn_is_counted),
 		IN_DIR(marks_end_with_their_last_holder),
 	};
