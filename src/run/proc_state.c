@@ -10,7 +10,8 @@
 
 enum { STAT_START = 64 };	/* beyond the number, the name and the state */
 
-bool proc_is_stopped(pid_t pid)
+/* Of a process, or of the thread with this number; 0: unknown. */
+static char state_of(pid_t pid)
 {
 	char text[STAT_START], *name_end;
 	int cancel = cancel_off(), fd;
@@ -25,5 +26,17 @@ bool proc_is_stopped(pid_t pid)
 	cancel_on(cancel);
 	text[n > 0 ? n : 0] = '\0';
 	name_end = strrchr(text, ')');	/* a name can have any characters */
-	return name_end && (strncmp(name_end, ") T", 3) == 0 || strncmp(name_end, ") t", 3) == 0);
+	return name_end && name_end[1] == ' ' ? name_end[2] : 0;
+}
+
+bool proc_is_stopped(pid_t pid)
+{
+	char state = state_of(pid);
+
+	return state == 'T' || state == 't';
+}
+
+bool proc_is_runnable(pid_t tid)
+{
+	return state_of(tid) == 'R';
 }

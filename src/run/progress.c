@@ -22,6 +22,7 @@
 
 #include "run/clock.h"
 #include "run/log.h"
+#include "run/proc_state.h"
 #include "run/slowdown.h"
 #include "run/thread_use.h"
 #include "util/atomic.h"
@@ -35,6 +36,7 @@
 
 enum {
 	WATCHES = 64,
+	EXIT_LOOK_MS = 50,	/* between looks at the thread when the process ends */
 	USELESS_LIMIT = 4,	/* consecutive useless wake-ups before the thread stands back */
 	/*
 	 * as USELESS_LIMIT, after the thread was missed: where interrupting a CPU takes 60 us, as
@@ -72,6 +74,7 @@ struct progress {
 	pthread_cond_t noticed;		/* seen has grown */
 	bool running;			/* lock; atomic, read without it at exit */
 	int cpu_clock;			/* the thread's; atomic */
+	pid_t tid;			/* the thread's; atomic */
 	struct watch watch[WATCHES];	/* lock */
 	unsigned int n;			/* lock */
 	uint64_t changes;		/* lock: of watch[] */
@@ -466,6 +469,7 @@ static void *thread_main(void *arg)
 	struct progress *p = arg;
 
 	store_relaxed(&p->cpu_clock, thread_cpu_clock());
+	store_relaxed(&p->tid, (pid_t)syscall(SYS_gettid));
 	run_in_short_slices();
 	if (p->ops && p->ops->begin)
 		p->ops->begin(p->arg);
@@ -638,17 +642,35 @@ static bool is_elsewhere(const struct progress *p)
 	return p && load_relaxed(&p->running) && !pthread_equal(p->thread, pthread_self());
 }
 
-static void wait_for_job(struct progress *p)
+/* Returns true once the job is done. */
+static bool await_job(struct progress *p)
 {
 	struct timespec limit;
-	int cancel = cancel_off();
+	int ret;
 
 	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_nsec += LIMIT_EXIT_JOB_MS * 1000000L;
+	limit.tv_nsec += EXIT_LOOK_MS * 1000000L;
 	limit.tv_sec += limit.tv_nsec / 1000000000;
 	limit.tv_nsec %= 1000000000;
-	while (sem_timedwait(&p->job_done, &limit) && errno == EINTR)
-		;
+	do
+		ret = sem_timedwait(&p->job_done, &limit);
+	while (ret && errno == EINTR);
+	return !ret;
+}
+
+/*
+ * While the thread sleeps, it waits for a lock, perhaps of this thread. Else it works, or has no
+ * CPU; this thread may have been stopped, too, for longer than it would wait.
+ */
+static void wait_for_job(struct progress *p)
+{
+	int cancel = cancel_off(), sleeps = 0;
+
+	for (int i = 0; !await_job(p) && i < LIMIT_EXIT_CPU_MS / EXIT_LOOK_MS; i++) {
+		sleeps += !proc_is_runnable(load_relaxed(&p->tid));
+		if (sleeps == LIMIT_EXIT_JOB_MS / EXIT_LOOK_MS)
+			break;
+	}
 	cancel_on(cancel);
 }
 

@@ -131,10 +131,10 @@ void progress_polled(struct progress *p);
 void progress_taken(struct progress *p);
 
 /*
- * For the end of the process: has the thread call `job` and waits for its return, but not for ever.
- * The caller may hold any lock, because a signal's handler may have called exit(). If job() takes
- * one of these, the thread stays there, and later calls do nothing. Where the thread does not run,
- * or p is NULL, it calls job() itself.
+ * For the end of the process: has the thread call `job` and waits for its return, but not for ever:
+ * longer while it runs, or has no CPU, than while it sleeps. The caller may hold any lock, as a
+ * signal's handler may have called exit(). If job() takes one of these, the thread stays there, and
+ * later calls do nothing. Where the thread does not run, or p is NULL, it calls job() itself.
  */
 void progress_at_exit(struct progress *p, void (*job)(void));
 

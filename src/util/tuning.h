@@ -536,10 +536,16 @@
 
 /*
  * Unit: ms for which a process that ends waits for its progress thread to send and hand over what
- * is left.  Reason: where the thread cannot, the user who pressed ^C waits; one that only gets
- * little of a CPU needs less.  Read by: run/progress.c.
+ * is left, while that sleeps.  Reason: where the thread cannot, the user who pressed ^C waits.
+ * Read by: run/progress.c.
  */
 #define LIMIT_EXIT_JOB_MS 500
+
+/*
+ * Unit: ms for which it waits while the thread has no CPU, or works.  Reason: idle time beside six
+ * busy loops comes after seconds; users do not yet look for what hangs.  Read by: run/progress.c.
+ */
+#define LIMIT_EXIT_CPU_MS 10000
 
 /*
  * Unit: bytes, payloads from this length on are left for the receiver to pull.  Measured against:

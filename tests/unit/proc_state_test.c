@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* Whether a child is stopped, also one whose name looks like the end of its name. */
+/* Whether a child is stopped, also one whose name looks like the end of its name; and what runs. */
 #include "run/proc_state.h"
 
 #include <setjmp.h>
@@ -41,7 +41,9 @@ static void a_stopped_process(void **state)
 		pid_t child = stopped_child(names[i]);
 
 		assert_true(proc_is_stopped(child));
+		assert_false(proc_is_runnable(child));
 		end(child);
+		assert_false(proc_is_runnable(child));
 		assert_false(proc_is_stopped(child));
 	}
 }
@@ -51,6 +53,7 @@ static void a_running_process(void **state)
 	char old[16];
 
 	assert_false(proc_is_stopped(getpid()));
+	assert_true(proc_is_runnable(getpid()));
 	prctl(PR_GET_NAME, old);
 	prctl(PR_SET_NAME, "a) T (b");
 	assert_false(proc_is_stopped(getpid()));

@@ -26,6 +26,7 @@
 #include "run/timers.h"
 #include "util/atomic.h"
 #include "util/time.h"
+#include "util/tuning.h"
 
 struct source {
 	int fd;
@@ -601,6 +602,29 @@ static void a_stuck_job_is_left_behind(void **state)
 	assert_int_equal(job.calls, 1);
 }
 
+/* It needs more CPU time than a thread that sleeps would be given. */
+static void long_job(void)
+{
+	uint64_t begin = clock_now();
+
+	while (clock_now() - begin < 2 * LIMIT_EXIT_JOB_MS * VRB_MSEC)
+		;
+	on_job();
+}
+
+static void a_job_that_runs_is_waited_for(void **state)
+{
+	struct progress *p;
+
+	job.calls = 0;
+	sem_init(&job.called, 0, 0);
+	progress_new(NULL, NULL, &p);
+	progress_start(p);
+	progress_at_exit(p, long_job);
+	assert_int_equal(job.calls, 1);
+	progress_free(p);
+}
+
 /* As with closefrom(3): nothing can wake the thread, and nobody waits for it. */
 static void a_program_may_close_its_descriptors(void **state)
 {
@@ -668,6 +692,7 @@ int main(void)
 		cmocka_unit_test(stops_and_starts_again),
 		cmocka_unit_test(runs_a_job_at_exit),
 		cmocka_unit_test(a_stuck_job_is_left_behind),
+		cmocka_unit_test(a_job_that_runs_is_waited_for),
 		cmocka_unit_test(a_program_may_close_its_descriptors),
 		cmocka_unit_test(a_child_can_discard_it),
 	};
