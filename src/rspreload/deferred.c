@@ -467,11 +467,10 @@ bool deferred_is_writable(const struct entry *e, int number)
 	return !deferred_is_connected(e) || (!load_relaxed(&e->refused) && is_urgent(number, 0));
 }
 
-void deferred_settle(int number)
+bool deferred_settle(int number)
 {
 	const struct patience p = { .ms = 0 };
 	struct entry *e = entry_find(number);
 
-	if (deferred_is_connected(e))
-		get(e, number, &p);
+	return !deferred_is_connected(e) || get(e, number, &p) != DEFERRED_LATER;
 }

@@ -42,7 +42,10 @@ bool deferred_is_connected(const struct entry *e);
  */
 bool deferred_is_writable(const struct entry *e, int number);
 
-/* It is readable: something was sent to it, or it has ended. */
-void deferred_settle(int number);
+/*
+ * It is readable: something was sent to it, or it has ended. False: it cannot become what it is
+ * now, because another thread is at it, which may take long, or part of the greeting is missing.
+ */
+bool deferred_settle(int number);
 
 #endif

@@ -256,8 +256,8 @@ static enum verdict judge(struct held_back *h, const struct epoll_event *got,
 	return REPORT;
 }
 
-/* Returns how many events there are for the program. */
-static int take_held_back(struct held_back *h, struct epoll_event *out, int max)
+/* Returns how many events there are for the program. *later: something cannot settle now. */
+static int take_held_back(struct held_back *h, struct epoll_event *out, int max, bool *later)
 {
 	struct epoll_event got[BATCH];
 	int n = real()->epoll_wait(h->inner, got, min(max, (int)BATCH), 0), i, count = 0;
@@ -268,22 +268,22 @@ static int take_held_back(struct held_back *h, struct epoll_event *out, int max)
 		pthread_mutex_lock(&gate);
 		v = judge(h, &got[i], &out[count]);
 		pthread_mutex_unlock(&gate);
-		if (v == SETTLE)
-			deferred_settle(got[i].data.fd);
+		if (v == SETTLE && !deferred_settle(got[i].data.fd))
+			*later = true;
 		count += v == REPORT;
 	}
 	return count;
 }
 
 /* Replaces the event that says that there are some. */
-static int unfold(struct held_back *h, struct epoll_event *events, int n, int max)
+static int unfold(struct held_back *h, struct epoll_event *events, int n, int max, bool *later)
 {
 	int i;
 
 	for (i = 0; h && i < n; i++)
 		if (events[i].data.ptr == h) {
 			events[i] = events[--n];
-			return n + take_held_back(h, events + n, max - n);
+			return n + take_held_back(h, events + n, max - n, later);
 		}
 	return n;
 }
@@ -308,14 +308,18 @@ static int wait_for_entry(const struct entry *epoll, struct epoll_event *events,
 	const uint64_t start = timeout_ms > 0 ? wait_now_us() : 0;
 	/* Another thread may close it meanwhile. */
 	const int outer = epoll->fd;
+	bool later;
 	int n, left;
 
 	do {
+		later = false;
 		left = wait_left_ms(timeout_ms, start);
 		n = wait_by(&w, outer, events, max, left);
 		if (n <= 0)
 			return n;
-		n = unfold(epoll->held_back, events, n, max);
+		n = unfold(epoll->held_back, events, n, max, &later);
+		if (!n && later && (!left || wait_a_moment(left, mask) < 0))
+			return left ? -1 : 0;
 	} while (!n);
 	return n;
 }

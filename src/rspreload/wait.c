@@ -16,7 +16,10 @@
 #include "rspreload/real.h"
 #include "util/fdsets.h"
 
-enum { FEW = 64 };
+enum {
+	FEW = 64,
+	MOMENT_MS = 2,
+};
 
 PRELOAD_EXPORT int __poll_chk(struct pollfd *fds, nfds_t n, int timeout, size_t room);
 PRELOAD_EXPORT int __ppoll_chk(struct pollfd *fds, nfds_t n, const struct timespec *timeout,
@@ -95,26 +98,37 @@ static bool map(const struct pollfd *fds, nfds_t n, struct pollfd *mapped)
 	return any;
 }
 
-/* Takes over what is ready.  True: deferred sockets have become what they are, so look again. */
-static bool unmap(struct pollfd *fds, nfds_t n, const struct pollfd *mapped)
+enum look {
+	SEEN,
+	AGAIN, /* deferred sockets have become what they are */
+	LATER, /* a deferred socket cannot, and no other is ready */
+};
+
+/* Takes over what is ready, and counts it. */
+static enum look unmap(struct pollfd *fds, nfds_t n, const struct pollfd *mapped, int *ready)
 {
-	bool again = false;
+	bool again = false, later = false;
 	nfds_t i;
 
+	*ready = 0;
 	for (i = 0; i < n; i++) {
 		short is = mapped[i].revents;
 
 		fds[i].revents = is;
-		if (!is || mapped[i].fd != fds[i].fd ||
-		    !deferred_is_connected(entry_find(fds[i].fd)))
-			continue;
-		fds[i].revents &= (short)(fds[i].events | POLLERR | POLLHUP | POLLNVAL);
-		if (is & POLLIN && !(is & POLLERR)) {
-			deferred_settle(fds[i].fd);
-			again = true;
+		if (is && mapped[i].fd == fds[i].fd &&
+		    deferred_is_connected(entry_find(fds[i].fd))) {
+			fds[i].revents &= (short)(fds[i].events | POLLERR | POLLHUP | POLLNVAL);
+			if (is & POLLIN && !(is & POLLERR)) {
+				bool settled = deferred_settle(fds[i].fd);
+
+				again |= settled;
+				later |= !settled;
+				fds[i].revents &= (short)~(POLLIN | POLLRDNORM);
+			}
 		}
+		*ready += fds[i].revents != 0;
 	}
-	return again;
+	return again ? AGAIN : later && !*ready ? LATER : SEEN;
 }
 
 static int poll_by(const struct inner_wait *w, struct pollfd *fds, nfds_t n, int timeout)
@@ -133,12 +147,17 @@ static int poll_until(struct pollfd *fds, nfds_t n, int timeout, const sigset_t 
 {
 	const uint64_t start = timeout > 0 ? wait_now_us() : 0;
 	struct inner_wait w = { .mask = mask };
-	int ready;
+	enum look look;
+	int ready, left;
 
 	do {
+		left = wait_left_ms(timeout, start);
 		w.active = map(fds, n, mapped) || mask;
-		ready = poll_by(&w, mapped, n, wait_left_ms(timeout, start));
-	} while (ready >= 0 && unmap(fds, n, mapped));
+		ready = poll_by(&w, mapped, n, left);
+		if (ready < 0)
+			return ready;
+		look = unmap(fds, n, mapped, &ready);
+	} while (look == AGAIN || (look == LATER && left && !(ready = wait_a_moment(left, mask))));
 	return ready;
 }
 
@@ -189,6 +208,13 @@ static int poll_really(struct pollfd *fds, nfds_t n, int timeout, const sigset_t
 	ready = vrb_rs_wait_begin() ? poll_now(fds, n, timeout, mask) : -1;
 	vrb_rs_wait_end();
 	return ready;
+}
+
+int wait_a_moment(int left_ms, const sigset_t *mask)
+{
+	bool long_left = left_ms < 0 || left_ms > MOMENT_MS;
+
+	return poll_really(NULL, 0, long_left ? MOMENT_MS : left_ms, mask);
 }
 
 static int poll_any(struct pollfd *fds, nfds_t n, int timeout, const sigset_t *mask)

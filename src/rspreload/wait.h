@@ -30,4 +30,7 @@ uint64_t wait_now_us(void);
 /* What is left of a wait that began at start_us; -1: no limit. */
 int wait_left_ms(int timeout_ms, uint64_t start_us);
 
+/* Waits for a moment of what is left, for what nobody announces; poll()'s result. In a call. */
+int wait_a_moment(int left_ms, const sigset_t *mask);
+
 #endif

@@ -7,10 +7,14 @@
  */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <poll.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
@@ -18,6 +22,8 @@
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
+
+#include <rdma/rsocket.h>
 
 #include "check.h"
 #include "preload.h"
@@ -337,6 +343,106 @@ static void serves_in_turn(uint32_t flags)
 	CHECK_EQ(close(listener), 0);
 }
 
+/* ---- A server whose rsocket does not answer ---- */
+
+/* Its system call is poll(2). */
+static bool is_polling(pid_t tid)
+{
+	char name[64], text[64] = "";
+	int fd, number = -1;
+
+	snprintf(name, sizeof(name), "/proc/self/task/%d/syscall", (int)tid);
+	fd = open(name, O_RDONLY);
+	CHECK(fd >= 0);
+	CHECK(syscall(SYS_read, fd, text, sizeof(text) - 1) >= 0);
+	CHECK_EQ(close(fd), 0);
+	return sscanf(text, "%d", &number) == 1 && (number == SYS_poll || number == SYS_ppoll);
+}
+
+/* Listens with an rsocket, and is stopped before it can answer. */
+static void stopped_server(const struct sockaddr_in *a)
+{
+	int listener = rsocket(AF_INET, SOCK_STREAM, 0), fd;
+	char c;
+
+	alarm(LIMIT_S);
+	CHECK_EQ(rbind(listener, (const struct sockaddr *)a, sizeof(*a)), 0);
+	CHECK_EQ(rlisten(listener, 1), 0);
+	raise(SIGSTOP);
+	fd = raccept(listener, NULL, NULL);
+	CHECK_EQ(rread(fd, &c, 1), 1);
+	CHECK_EQ(rwrite(fd, &c, 1), 1);
+	CHECK_EQ(rread(fd, &c, 1), 0);
+	exit(0);
+}
+
+struct writer {
+	int fd;
+	pid_t tid; /* atomic */
+};
+
+static void *write_one(void *arg)
+{
+	struct writer *w = arg;
+
+	__atomic_store_n(&w->tid, (pid_t)syscall(SYS_gettid), __ATOMIC_RELEASE);
+	CHECK_EQ(write(w->fd, "w", 1), 1);
+	return NULL;
+}
+
+static void start_writer(struct writer *w, pthread_t *thread)
+{
+	pid_t tid;
+
+	CHECK_EQ(pthread_create(thread, NULL, write_one, w), 0);
+	while (!(tid = __atomic_load_n(&w->tid, __ATOMIC_ACQUIRE)) || !is_polling(tid))
+		sched_yield();
+}
+
+/* While one thread makes it an rsocket, which may take long, others poll as long as they want. */
+static void others_keep_their_limits(void)
+{
+	int tcp = (int)syscall(SYS_socket, AF_INET, SOCK_STREAM, 0), ep = epoll_create1(0);
+	struct epoll_event e = { .events = EPOLLIN };
+	struct sockaddr_in a = { .sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	socklen_t len = sizeof(a);
+	struct writer w = { .tid = 0 };
+	struct pollfd p = { .events = POLLIN };
+	int to, status;
+	pthread_t thread;
+	pid_t server;
+
+	CHECK_EQ(syscall(SYS_bind, tcp, &a, len), 0);
+	CHECK_EQ(syscall(SYS_listen, tcp, 1), 0);
+	CHECK_EQ(syscall(SYS_getsockname, tcp, &a, &len), 0);
+	server = fork();
+	if (!server)
+		stopped_server(&a);
+	CHECK_EQ(waitpid(server, &status, WUNTRACED), server);
+	CHECK(WIFSTOPPED(status));
+	p.fd = w.fd = connect_to(&a);
+	to = (int)syscall(SYS_accept, tcp, NULL, NULL);
+	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, w.fd, &e), 0);
+	start_writer(&w, &thread);
+	alarm(LIMIT_S);
+	CHECK_EQ(syscall(SYS_write, to, "\0\0\0", 4), 4);
+	CHECK_EQ(poll(&p, 1, 0), 0);
+	CHECK_EQ(poll(&p, 1, 10), 0);
+	CHECK_EQ(epoll_wait(ep, &e, 1, 0), 0);
+	CHECK_EQ(epoll_wait(ep, &e, 1, 10), 0);
+	CHECK_EQ(kill(server, SIGCONT), 0);
+	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK_EQ(poll(&p, 1, -1), 1);
+	CHECK_EQ(epoll_wait(ep, &e, 1, -1), 1);
+	alarm(0);
+	CHECK_EQ(close(w.fd), 0);
+	CHECK_EQ(waitpid(server, &status, 0), server);
+	CHECK_EQ(status, 0);
+	CHECK_EQ(close(ep), 0);
+	syscall(SYS_close, to);
+	syscall(SYS_close, tcp);
+}
+
 int main(int argc, char **argv)
 {
 	if (argc > 1)
@@ -351,5 +457,6 @@ int main(int argc, char **argv)
 	serves_in_turn(1);
 	serves_in_turn(EPOLLET);
 	serves_in_turn(EPOLLONESHOT);
+	others_keep_their_limits();
 	return 0;
 }
