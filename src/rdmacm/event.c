@@ -34,7 +34,9 @@ static pthread_mutex_t ringing = PTHREAD_MUTEX_INITIALIZER;
 enum {
 	RINGS = 16,	/* channels whose eventfds are written at once, without the lock */
 	KEPT = 16,	/* destroyed channels whose memory is kept */
-	END_S = 1,	/* in which a program that has destroyed its channel is expected to end */
+	/* in which a program that has destroyed its channel is expected to end */
+	END_PARTS = 10,
+	END_PART_MS = 100,
 };
 
 /* The last destroyed channels, under `ringing`. */
@@ -298,10 +300,14 @@ static int read_open(struct channel *ch, int fd)
 	return err;
 }
 
-/* The channel was destroyed.  An error would end the program, which does so itself. */
+/*
+ * The channel was destroyed.  An error would end the program, which does so itself.  A signal, or a
+ * stop of the process, ends a part of the wait only.
+ */
 static int read_destroyed(void)
 {
-	nanosleep(&(struct timespec){ .tv_sec = END_S }, NULL);
+	for (int i = 0; i < END_PARTS; i++)
+		nanosleep(&(struct timespec){ .tv_nsec = END_PART_MS * 1000000L }, NULL);
 	return EBADF;
 }
 

@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <sys/eventfd.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -246,7 +247,7 @@ static void *wait_for_ever(void *ch)
 	exit(1);
 }
 
-/* In read(2) or ppoll(2), where a wait sleeps.  False if the kernel does not tell. */
+/* In a call in which a wait sleeps.  False if the kernel does not tell. */
 static bool await_sleep(void)
 {
 	char name[64], text[32] = "";
@@ -266,7 +267,8 @@ static bool await_sleep(void)
 		if (fd >= 0)
 			close(fd);
 		number = text[0] >= '0' && text[0] <= '9' ? strtol(text, NULL, 10) : -1;
-	} while (number != SYS_read && number != SYS_ppoll);
+	} while (number != SYS_read && number != SYS_ppoll && number != SYS_nanosleep &&
+		 number != SYS_clock_nanosleep);
 	return true;
 }
 
@@ -295,6 +297,37 @@ static void destroyed_before_waiting(void)
 
 	rdma_destroy_event_channel(ch);
 	CHECK_FAILS(rdma_get_cm_event(ch, &e), EBADF);
+}
+
+static void end_after_a_stop(void)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	pthread_t thread;
+
+	rdma_destroy_event_channel(ch);
+	CHECK_EQ(pthread_create(&thread, NULL, wait_for_ever, ch), 0);
+	if (!await_sleep())
+		_exit(0);
+	raise(SIGSTOP);
+	usleep(20000);
+	_exit(0);
+}
+
+/* The program is stopped, for longer than the thread waits for its end. */
+static void stopped_before_its_end(void)
+{
+	pid_t pid = fork();
+	int status;
+
+	if (!pid)
+		end_after_a_stop();
+	CHECK_EQ(waitpid(pid, &status, WUNTRACED), pid);
+	if (WIFSTOPPED(status)) {
+		usleep(1200000);
+		CHECK_EQ(kill(pid, SIGCONT), 0);
+		CHECK_EQ(waitpid(pid, &status, 0), pid);
+	}
+	CHECK_EQ(status, 0);
 }
 
 /* The events of an id move with it, to the end of the other channel. */
@@ -414,6 +447,7 @@ int main(void)
 	without_channel();
 	rdma_destroy_event_channel(ch);
 	destroyed_before_waiting();
+	stopped_before_its_end();
 	destroyed_while_waiting();
 	return 0;
 }
