@@ -375,6 +375,13 @@ def case_vd034_kernel_devices(bench):
         d={bench.dir}/class && mkdir -p $d/infiniband $d/net && mount --bind $d /sys/class""")
 
 
+def case_emulated_devices(bench):
+    if os.path.exists("/sys/class/infiniband"):
+        raise LeftOut("the kernel has RDMA devices")
+    findings = read(bench.verbena("run", "--", bench.tool(), "doctor", "--json"))
+    want("VD034" not in findings, findings)
+
+
 def case_bad_input(bench):
     for words in ["-x"], ["word"]:
         done = bench.verbena("doctor", *words, expect=2)

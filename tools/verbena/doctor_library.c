@@ -11,6 +11,7 @@
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -173,7 +174,8 @@ void check_system_files(void)
 		      dev && sys ? ", " : "", sys ? "/sys/class/net is missing" : "");
 	else
 		fine("/dev and /sys are the host's");
-	if (access("/sys/class/infiniband", F_OK) == 0)
+	/* The kernel's folder, also under `verbena run`, whose preloaded access() shows ours. */
+	if (syscall(SYS_faccessat, AT_FDCWD, "/sys/class/infiniband", F_OK) == 0)
 		found(34, "/sys/class/infiniband exists");
 }
 
