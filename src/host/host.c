@@ -196,10 +196,10 @@ static void note_refusal(struct refused *r, struct host_run_dir *dir, int err)
 {
 	r->err = err;
 	r->opened = dir->path[0];
-	snprintf(r->path, sizeof(r->path), "%s",
-		 r->opened   ? dir->path
-		 : r->wanted ? r->wanted
-			     : "/dev/shm");
+	if (r->opened || r->wanted)
+		snprintf(r->path, sizeof(r->path), "%s", r->opened ? dir->path : r->wanted);
+	else
+		snprintf(r->path, sizeof(r->path), "/dev/shm/verbena-%u", (unsigned int)geteuid());
 }
 
 /*
@@ -236,7 +236,7 @@ static int join_shared(struct host *h, const char *dir)
 	}
 	log_warn(LOG_HOST,
 		 "no run directory (%s: %s): this process sees no other process on this host and "
-		 "cannot share its UDP port",
+		 "cannot share its UDP port; set VERBENA_DIR to a directory of your own",
 		 first.path, explain(first.err));
 	return first.err;
 }

@@ -433,13 +433,14 @@ def expect_progress(net, flow):
 
 def expect_failure(flow, reason):
     """The oldest request must fail with RETRY_EXC_ERR (12) and the reason, which perftest prints in
-    hex."""
+    hex; the log says who explains it."""
     flow.client.wait(time.monotonic() + harness.LIMIT_S)
     text = flow.client.output()
     if (
         flow.client.status in (0, None)
         or flow.client.status < 0
         or f"syndrom 0x{reason:x}" not in text
+        or f"verbena explain {reason}\n" not in text
     ):
         flow.client.kill()
         raise Failure(f"expected status 12 and reason {reason}:\n{flow.client.describe()}")

@@ -127,6 +127,7 @@ def case_no_place_at_all(bench):
         one = bench.start([*PINGPONG, "-p", str(first)], env, prefix)
         wait_for_listener(one, first)
         expect(one.output().count("no run directory") == 1, one.describe())
+        expect("(/dev/shm/verbena-" in one.output(), one.describe())
         two = bench.start([*PINGPONG, "-p", str(second)], env, prefix)
         wait_for_listener(two, second)
         expect("cannot be shared without a run directory" in two.output(), two.describe())

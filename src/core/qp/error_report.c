@@ -124,8 +124,8 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 			 w->length, w->num_sge);
 }
 
-/* Why a peer on this host did not answer. */
-static void add_peer(struct text *t, struct vrb_qp *qp)
+/* Why a peer did not answer, as far as this host knows. */
+static void add_peer(struct text *t, struct vrb_qp *qp, enum reason why)
 {
 	static const char *const words[] = {
 		[LOCAL_FAULT_NO_QP] = "does not exist, or has not left RESET",
@@ -135,9 +135,12 @@ static void add_peer(struct text *t, struct vrb_qp *qp)
 	};
 	struct local_fault f;
 
-	if (qp->wq.type != IBV_QPT_RC ||
-	    vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) < 0)
+	if (qp->wq.type != IBV_QPT_RC)
 		return;
+	if (vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) < 0) {
+		text_add(t, "; likely causes: verbena explain %u", why);
+		return;
+	}
 	f = local_peer_fault(vrb.host, vrb.local, &qp->wq);
 	if (f.kind == LOCAL_FAULT_NOBODY)
 		text_add(t, "; no process that shares %s has QP 0x%x now", host_dir(vrb.host),
@@ -188,7 +191,7 @@ void vrb_report_completion(struct vrb_qp *qp, const struct wq_cqe *cqe)
 	else
 		add_request(&t, qp, cqe);
 	if (cqe->status == IBV_WC_RETRY_EXC_ERR)
-		add_peer(&t, qp);
+		add_peer(&t, qp, cqe->reason);
 	log_warn(LOG_CORE, "%s", t.s);
 	vrb_refusal.qpn = 0;
 }
