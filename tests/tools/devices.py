@@ -140,6 +140,15 @@ def case_no_such_interface(bench):
     want(line.endswith(" VERBENA_DEVICES: none0 is no interface here"), line)
 
 
+def case_no_interface(bench):
+    """In a new network namespace even loopback is down."""
+    unshare = ["unshare", "-n"] if bench.as_root else ["unshare", "-Urn"]
+    if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
+        raise LeftOut("no network namespaces here")
+    done = bench.call([*unshare, *bench.user_prefix(), bench.tool("ibv_devices")], prefix=[])
+    want_equal(done.err.count("there is no device: no network interface is up"), 1, done.err)
+
+
 def case_plain_without_terminal(bench):
     """Colours on terminals only; script(1) provides one."""
     want("\033" not in bench.verbena("--help", expect=0).out, "escape sequences in a pipe")

@@ -318,7 +318,13 @@ static void drop_unused(const struct netdev *nds, unsigned int n)
 static void tell_missing(const struct netdev *nds, unsigned int n)
 {
 	const struct config *cfg = config_get();
+	bool any = false;
 
+	for (unsigned int i = 0; i < n; i++)
+		any |= usable(&nds[i]);
+	if (!any)
+		log_warn(LOG_CORE, "there is no device: no network interface is up and has an "
+			 "address, not even loopback (ip link set lo up)");
 	for (unsigned int i = 0; i < cfg->n_devices; i++) {
 		const struct config_device *wanted = &cfg->device[i];
 		unsigned int at = 0;
