@@ -185,8 +185,8 @@ int cmd_ps(int argc, char **argv)
 					      "verbena doctor says why");
 	if (silent && w.pid && !w.any)
 		return complain(EXIT_FAILED,
-				"process %d uses Verbena but did not answer (stopped, without "
-				"progress thread, or without a CPU)",
+				"process %d uses Verbena but did not answer (stopped, as by a "
+				"debugger, without progress thread, or without a CPU)",
 				w.pid);
 	if (silent)
 		complain(0, "%d process%s did not answer (stopped, or without progress thread)",
@@ -197,7 +197,7 @@ int cmd_ps(int argc, char **argv)
 		return complain(EXIT_FAILED,
 				"process %d does not use Verbena, or not in this VERBENA_DIR",
 				w.pid);
-	if (!w.any && !w.all)
+	if (!w.any && !w.all && !silent)
 		printf("no process uses Verbena\n");
 	return EXIT_OK;
 }
