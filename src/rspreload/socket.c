@@ -241,7 +241,7 @@ PRELOAD_EXPORT void closefrom(int first)
 	real()->closefrom(first);
 }
 
-/* libuv, and so Node.js, closes by system call. */
+/* libuv (Node.js, BIND) closes by system call, and before 1.45 sends and receives datagrams so. */
 PRELOAD_EXPORT long syscall(long number, ...)
 {
 	/* Not by real(): what finds calls for it may make system calls. */
@@ -254,8 +254,18 @@ PRELOAD_EXPORT long syscall(long number, ...)
 	for (int i = 0; i < 6; i++)
 		arg[i] = va_arg(args, long);
 	va_end(args);
-	if (number == SYS_close)
+	switch (number) {
+	case SYS_close:
 		return close((int)arg[0]);
+	case SYS_sendmmsg:
+		return sendmmsg((int)arg[0], (struct mmsghdr *)arg[1], (unsigned int)arg[2],
+				(int)arg[3]);
+	case SYS_recvmmsg:
+		return recvmmsg((int)arg[0], (struct mmsghdr *)arg[1], (unsigned int)arg[2],
+				(int)arg[3], (struct timespec *)arg[4]);
+	default:
+		break;
+	}
 	if (!call) {
 		call = (__typeof__(call))dlsym(RTLD_NEXT, "syscall");
 		store_relaxed(&next, call);

@@ -407,8 +407,23 @@ static void splices_nothing(int to)
 	CHECK_EQ(close(pipes[1]), 0);
 }
 
+typedef int send_fn(int number, struct mmsghdr *msgs, unsigned int n, int flags);
+typedef int recv_fn(int number, struct mmsghdr *msgs, unsigned int n, int flags,
+		    struct timespec *timeout);
+
+static int send_by_number(int number, struct mmsghdr *msgs, unsigned int n, int flags)
+{
+	return (int)syscall(SYS_sendmmsg, number, msgs, n, flags);
+}
+
+static int recv_by_number(int number, struct mmsghdr *msgs, unsigned int n, int flags,
+			  struct timespec *timeout)
+{
+	return (int)syscall(SYS_recvmmsg, number, msgs, n, flags, timeout);
+}
+
 /* Datagrams, of which more are asked for than there are. */
-static void many_messages(void)
+static void many_messages(send_fn *send_all, recv_fn *recv_all)
 {
 	enum { SENT = 3, ASKED = 5 };
 	struct sockaddr_in at = { .sin_family = AF_INET,
@@ -427,12 +442,12 @@ static void many_messages(void)
 		msgs[i].msg_hdr.msg_iov = &iov[i];
 		msgs[i].msg_hdr.msg_iovlen = 1;
 	}
-	CHECK_EQ(sendmmsg(from, msgs, SENT, 0), SENT);
+	CHECK_EQ(send_all(from, msgs, SENT, 0), SENT);
 	CHECK_EQ(msgs[2].msg_len, 3);
 	for (int i = 0; i < ASKED; i++)
 		iov[i].iov_len = sizeof(data[i]);
 	while (n < SENT) {
-		more = recvmmsg(to, msgs + n, ASKED - (unsigned int)n, MSG_WAITFORONE, NULL);
+		more = recv_all(to, msgs + n, ASKED - (unsigned int)n, MSG_WAITFORONE, NULL);
 		CHECK(more > 0);
 		n += more;
 	}
@@ -440,7 +455,7 @@ static void many_messages(void)
 	for (int i = 0; i < SENT; i++)
 		CHECK_EQ(msgs[i].msg_len, i + 1);
 	CHECK_MEM(data[2], "def", 3);
-	CHECK_EQ(recvmmsg(to, msgs, ASKED, MSG_DONTWAIT, NULL), -1);
+	CHECK_EQ(recv_all(to, msgs, ASKED, MSG_DONTWAIT, NULL), -1);
 	CHECK_EQ(errno, EAGAIN);
 	CHECK_EQ(close(from), 0);
 	CHECK_EQ(close(to), 0);
@@ -718,7 +733,8 @@ static void over_rsockets(void)
 	connects_by_tcp();
 	a_port_in_use();
 	connects_again();
-	many_messages();
+	many_messages(sendmmsg, recvmmsg);
+	many_messages(send_by_number, recv_by_number);
 	exit_with_a_stream();
 	standard_streams();
 }
