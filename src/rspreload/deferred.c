@@ -2,6 +2,7 @@
 /* Conversion of TCP sockets to rsockets; deferred.h has the protocol. */
 #include "rspreload/deferred.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -11,11 +12,13 @@
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <rdma/rsocket.h>
 
 #include "rdmacm/rs_call.h"
+#include "rspreload/allow.h"
 #include "rspreload/entry.h"
 #include "rspreload/epoll.h"
 #include "rspreload/kept.h"
@@ -187,6 +190,33 @@ static int await_among_others(int (*wait)(struct pollfd *, nfds_t, int), struct 
 
 /* ---- The side that accepted ---- */
 
+/* Of no meaning for TCP, and kept by the socket wherever it goes. */
+static void mark(int number, bool on)
+{
+	const int all = !on;
+
+	real()->setsockopt(number, IPPROTO_IP, IP_MULTICAST_ALL, &all, sizeof(all));
+}
+
+static int option(int number, int level, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof(value);
+
+	return real()->getsockopt(number, level, name, &value, &len) ? -1 : value;
+}
+
+static bool is_marked(int number)
+{
+	return !option(number, IPPROTO_IP, IP_MULTICAST_ALL);
+}
+
+void deferred_accepted(struct entry *e, int number)
+{
+	e->side = SIDE_ACCEPTED;
+	mark(number, true);
+}
+
 /* The port is the lock: one child has it at a time, until its own client has come. */
 static int listen_at(int number, const struct sockaddr_storage *addr, socklen_t len)
 {
@@ -244,6 +274,7 @@ static int settle_accepted(int number)
 	socklen_t len = sizeof(addr);
 	int listener;
 
+	mark(number, false);
 	if (real()->getsockname(number, (struct sockaddr *)&addr, &len))
 		return -1;
 	len = unmap(&addr);
@@ -419,12 +450,25 @@ static int limit_ms(int number, int option)
 					 : INT_MAX;
 }
 
+static void write_first(struct entry *e, int number)
+{
+	if (!e->inherited || pthread_mutex_trylock(&e->turn))
+		return;
+	if (!is_settled(e)) {
+		mark(number, false);
+		stay_tcp(e, number);
+	}
+	pthread_mutex_unlock(&e->turn);
+}
+
 static int get_for_data(int number, int flags, int limit)
 {
 	struct entry *e = entry_find(number);
 	struct patience p = { .ms = -1 };
 	int fd;
 
+	if (e && !settling && limit == SO_SNDTIMEO)
+		write_first(e, number);
 	if (!e || settling || is_settled(e))
 		return e ? e->fd : -1;
 	if (e->side == SIDE_CONNECTED)
@@ -453,6 +497,88 @@ int deferred_fd(int number)
 	if (!e || settling || is_settled(e))
 		return e ? e->fd : -1;
 	return get(e, number, &p);
+}
+
+/* ---- From other processes ---- */
+
+static bool is_the_same(int number, int other)
+{
+	struct stat a, b;
+
+	return !fstat(number, &a) && !fstat(other, &b) && a.st_ino == b.st_ino &&
+	       a.st_dev == b.st_dev;
+}
+
+static struct entry *find_the_same(int number)
+{
+	int other;
+
+	for (other = 0; other < entry_end(); other++) {
+		struct entry *e = entry_find(other);
+
+		if (e && e->inherited && is_the_same(number, other))
+			return e;
+	}
+	return NULL;
+}
+
+/* Of connected ones, those with the mark. */
+static void take(int number)
+{
+	const int domain = option(number, SOL_SOCKET, SO_DOMAIN),
+		  type = option(number, SOL_SOCKET, SO_TYPE),
+		  protocol = option(number, SOL_SOCKET, SO_PROTOCOL);
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
+	bool connected;
+	struct entry *e;
+
+	if (entry_find(number) || !deferred_wanted(domain, type) || !allow(domain, type, protocol))
+		return;
+	connected = !real()->getpeername(number, (struct sockaddr *)&addr, &len);
+	if (connected && !is_marked(number))
+		return;
+	e = connected ? find_the_same(number) : NULL;
+	if (e) {
+		entry_share(e, number);
+		return;
+	}
+	e = entry_adopt(number, domain);
+	if (e && connected) {
+		e->side = SIDE_ACCEPTED;
+		e->inherited = true;
+	}
+}
+
+void deferred_take_from(struct msghdr *msg)
+{
+	struct cmsghdr *c;
+	size_t at;
+	int number;
+
+	if (!msg->msg_controllen || !deferred_wanted(AF_INET, SOCK_STREAM))
+		return;
+	for (c = CMSG_FIRSTHDR(msg); c; c = CMSG_NXTHDR(msg, c))
+		for (at = CMSG_LEN(0); c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS &&
+				       at + sizeof(number) <= c->cmsg_len;
+		     at += sizeof(number)) {
+			memcpy(&number, (const char *)c + at, sizeof(number));
+			take(number);
+		}
+}
+
+/* Those that the program begins with. */
+__attribute__((constructor)) static void take_all(void)
+{
+	DIR *numbers = deferred_wanted(AF_INET, SOCK_STREAM) ? opendir("/proc/self/fd") : NULL;
+	const struct dirent *d;
+
+	if (!numbers)
+		return;
+	while ((d = readdir(numbers)))
+		if (d->d_name[0] != '.')
+			take(atoi(d->d_name));
+	closedir(numbers);
 }
 
 /* ---- Polling ---- */

@@ -13,11 +13,21 @@
 #define VRB_RSPRELOAD_DEFERRED_H
 
 #include <stdbool.h>
+#include <sys/socket.h>
 
 struct entry;
 
 /* True if sockets of this kind begin as TCP. */
 bool deferred_wanted(int domain, int type);
+
+/*
+ * Accepted sockets that no data has passed have a mark, by which a process that gets one, by exec()
+ * or with a message, knows that the other side may be waiting for the greeting. If it writes first,
+ * the socket stays TCP, which the other side understands: such servers often fork in the middle of
+ * a connection.
+ */
+void deferred_accepted(struct entry *e, int number);
+void deferred_take_from(struct msghdr *msg);
 
 enum { DEFERRED_LATER = -2 };
 

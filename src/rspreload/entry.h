@@ -36,6 +36,7 @@ struct entry {
 	socklen_t bound_len;
 	pthread_mutex_t turn; /* of a deferred one, while it becomes an rsocket */
 	bool refused;         /* atomic: a deferred one has no room until it is an rsocket */
+	bool inherited;       /* accepted by another process */
 	struct held_back *held_back; /* epoll.c's */
 };
 

@@ -371,10 +371,16 @@ PRELOAD_EXPORT int epoll_create(int size)
 static int control_entry(struct entry *epoll, int op, int number, struct epoll_event *event)
 {
 	CALL;
+	const struct entry *e = entry_find(number);
 	int fd, result;
 
 	if (control_held_back(epoll, op, number, event, &result))
 		return result;
+	/* It is in none yet.  libuv removes those, too, that it has not added. */
+	if (op == EPOLL_CTL_DEL && e && e->kind == ENTRY_DEFERRED && e->side == SIDE_ACCEPTED) {
+		errno = ENOENT;
+		return -1;
+	}
 	/* Clients of one that was accepted send nothing until it is an rsocket. */
 	fd = deferred_fd(number);
 	return repoll_ctl(epoll->fd, op, fd < 0 ? number : fd, event);

@@ -65,10 +65,16 @@ PRELOAD_EXPORT ssize_t __recvfrom_chk(int number, void *buf, size_t n, size_t ro
 PRELOAD_EXPORT ssize_t recvmsg(int number, struct msghdr *msg, int flags)
 {
 	int fd = deferred_in(number, flags);
+	ssize_t n;
 
 	if (fd == DEFERRED_LATER)
 		return -1;
-	return fd < 0 ? real()->recvmsg(number, msg, flags) : rrecvmsg(fd, msg, flags);
+	if (fd >= 0)
+		return rrecvmsg(fd, msg, flags);
+	n = real()->recvmsg(number, msg, flags);
+	if (n >= 0)
+		deferred_take_from(msg);
+	return n;
 }
 
 PRELOAD_EXPORT ssize_t read(int number, void *buf, size_t n)

@@ -156,7 +156,7 @@ static int accept_deferred(const struct entry *e, int number, struct sockaddr *a
 	struct entry *made = got >= 0 ? entry_adopt(got, e->domain) : NULL;
 
 	if (made)
-		made->side = SIDE_ACCEPTED;
+		deferred_accepted(made, got);
 	return got;
 }
 

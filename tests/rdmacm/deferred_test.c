@@ -13,9 +13,11 @@
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/epoll.h>
 #include <sys/ioctl.h>
 #include <sys/socket.h>
@@ -157,6 +159,135 @@ static int connect_to(const struct sockaddr_in *a)
 
 	CHECK_EQ(connect(fd, (const struct sockaddr *)a, sizeof(*a)), 0);
 	return fd;
+}
+
+/* ---- Sockets that another process serves ---- */
+
+/* As by libuv, which removes what it closes: the client, which waits for nobody, is not greeted. */
+static void is_removed_from_an_epoll(void)
+{
+	struct sockaddr_in a;
+	int listener = listen_at(&a), from = connect_to(&a), to = accept(listener, NULL, NULL);
+	struct pollfd p = { .fd = from, .events = POLLIN };
+	int epoll = epoll_create1(0);
+
+	alarm(LIMIT_S);
+	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_DEL, to, NULL), -1);
+	CHECK_EQ(errno, ENOENT);
+	CHECK_EQ(syscall(SYS_poll, &p, 1, 0), 0);
+	alarm(0);
+	CHECK_EQ(close(epoll), 0);
+	CHECK_EQ(close(from), 0);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(listener), 0);
+}
+
+static bool is_tcp(int fd)
+{
+	int protocol = 0;
+	socklen_t len = sizeof(protocol);
+
+	return !syscall(SYS_getsockopt, fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) &&
+	       protocol == IPPROTO_TCP;
+}
+
+/* A client whose server reads first has an rsocket, else a TCP socket. */
+static void call_server(const struct sockaddr_in *a, bool reads_first)
+{
+	int fd = connect_to(a);
+	char text[4] = "";
+
+	alarm(LIMIT_S);
+	if (reads_first)
+		CHECK_EQ(write(fd, "ab\n", 3), 3);
+	for (size_t n = 0; n < 3; n++)
+		CHECK_EQ(read(fd, text + n, 1), 1);
+	CHECK_MEM(text, reads_first ? "ab\n" : "hi\n", 3);
+	CHECK_EQ(is_tcp(fd), !reads_first);
+	exit(0);
+}
+
+static void send_number(int to, int number)
+{
+	union {
+		struct cmsghdr h;
+		char room[CMSG_SPACE(sizeof(int))];
+	} c = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	char x = 0;
+	struct iovec iov = { &x, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c,
+			      .msg_controllen = sizeof(c) };
+
+	memcpy(CMSG_DATA(&c.h), &number, sizeof(number));
+	CHECK_EQ(sendmsg(to, &msg, 0), 1);
+}
+
+static int receive_number(int from)
+{
+	union {
+		struct cmsghdr h;
+		char room[CMSG_SPACE(sizeof(int))];
+	} c;
+	char x;
+	struct iovec iov = { &x, 1 };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c,
+			      .msg_controllen = sizeof(c) };
+	int number;
+
+	CHECK_EQ(recvmsg(from, &msg, 0), 1);
+	memcpy(&number, CMSG_DATA(&c.h), sizeof(number));
+	return number;
+}
+
+/* A program that knows nothing of sockets. */
+static void serve_by_exec(int fd, bool reads_first)
+{
+	if (fork())
+		return;
+	alarm(LIMIT_S);
+	for (int i = 0; i < 3; i++)
+		CHECK_EQ(dup2(fd, i), i);
+	execl("/bin/sh", "sh", "-c", reads_first ? "read x; echo $x" : "echo hi; read x", NULL);
+	_exit(127);
+}
+
+/* By a process that got it in a message. */
+static void serve_by_message(int fd, bool reads_first)
+{
+	char text[4] = "";
+	int pair[2];
+
+	CHECK_EQ(socketpair(AF_UNIX, SOCK_STREAM, 0, pair), 0);
+	if (!fork()) {
+		alarm(LIMIT_S);
+		CHECK_EQ(close(fd), 0);
+		fd = receive_number(pair[1]);
+		for (size_t n = 0; reads_first && n < 3; n++)
+			CHECK_EQ(read(fd, text + n, 1), 1);
+		CHECK_EQ(write(fd, reads_first ? text : "hi\n", 3), 3);
+		CHECK(read(fd, text, 1) <= 0);
+		exit(0);
+	}
+	send_number(pair[0], fd);
+	CHECK_EQ(close(pair[0]), 0);
+	CHECK_EQ(close(pair[1]), 0);
+}
+
+static void another_serves(void (*serve)(int fd, bool reads_first), bool reads_first)
+{
+	struct sockaddr_in a;
+	int listener = listen_at(&a), to, status;
+	pid_t client = fork();
+
+	if (!client)
+		call_server(&a, reads_first);
+	to = accept(listener, NULL, NULL);
+	serve(to, reads_first);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(listener), 0);
+	CHECK_EQ(waitpid(client, &status, 0), client);
+	CHECK_EQ(status, 0);
+	CHECK(wait(&status) > 0);
 }
 
 /* Its second connection is greeted, and only then may the server greet the first. */
@@ -453,6 +584,11 @@ int main(int argc, char **argv)
 	keeps_options();
 	keeps_the_error();
 	answers_for_all_connections();
+	is_removed_from_an_epoll();
+	another_serves(serve_by_exec, true);
+	another_serves(serve_by_exec, false);
+	another_serves(serve_by_message, true);
+	another_serves(serve_by_message, false);
 	serves_in_turn(0);
 	serves_in_turn(1);
 	serves_in_turn(EPOLLET);
