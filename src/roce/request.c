@@ -20,6 +20,17 @@ uint32_t roce_read_piece_end(const struct roce_qp *qp, const struct send_wqe *w,
 	return min(end, roce_message_psns(qp, w)) - 1;
 }
 
+/*
+ * Without credits, does the packet behind the one at req.psn wait for an ACK? The last one of a
+ * WRITE with immediate takes the receive.
+ */
+static bool holds_up_next(const struct roce_qp *qp, const struct send_wqe *w)
+{
+	if (w->opcode == IBV_WR_RDMA_WRITE_WITH_IMM)
+		return psn_next(qp->req.psn) == w->last_psn;
+	return roce_is_send(w);
+}
+
 static bool may_go_unanswered(struct roce_qp *qp, const struct send_wqe *w, uint32_t psns)
 {
 	uint32_t in_flight = psn_add(qp->req.psn, psns - qp->comp.una);
@@ -27,7 +38,7 @@ static bool may_go_unanswered(struct roce_qp *qp, const struct send_wqe *w, uint
 
 	return ++qp->req.since_ack_req < max(window / TUNE_ACKS_PER_WINDOW, 1u) &&
 	       in_flight < window &&
-	       !(roce_needs_credit(qp, w) && roce_credits_short(qp, w->ssn));
+	       !(holds_up_next(qp, w) && roce_credits_short(qp, w->ssn));
 }
 
 /*

@@ -92,6 +92,20 @@ static void requests_that_need_a_credit(void **state)
 	assert_int_equal(env_drain(&e), 2);
 }
 
+/* The last packet then waits for the ACK of those before it, so one of them requests that. */
+static void a_write_with_immediate_asks_before_it_waits(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_drain(&e);
+	ack_with_credits(ENV_PSN, 1, 0);
+	env_post(&e, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 600);
+	assert_int_equal(env_drain(&e), 2);
+	assert_true(e.out.bth.ack_req);
+	ack_with_credits(ENV_PSN + 2, 1, 0);
+	assert_int_equal(env_drain(&e), 1);
+}
+
 /* To a peer without receives, a WRITE asks for no more ACKs than to any other. */
 static void missing_credits_do_not_concern_writes(void **state)
 {
@@ -377,6 +391,7 @@ int main(void)
 		cmocka_unit_test(requester_respects_its_credits),
 		cmocka_unit_test(probe_with_a_long_message),
 		cmocka_unit_test(requests_that_need_a_credit),
+		cmocka_unit_test(a_write_with_immediate_asks_before_it_waits),
 		cmocka_unit_test(missing_credits_do_not_concern_writes),
 		cmocka_unit_test(stale_credits_are_ignored),
 		cmocka_unit_test(newest_acknowledgement_survives),
