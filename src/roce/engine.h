@@ -68,7 +68,7 @@
 struct roce_rd_atomic {
 	uint8_t kind;		/* enum roce_rd_kind; 0 = free */
 	bool pending;		/* answers next_psn .. answer_last are to be sent */
-	bool fresh;		/* the first answer is not complete yet */
+	bool fresh;		/* the first answer is not complete yet; implies pending */
 	bool held;		/* waits for roce_flushed() */
 	uint16_t why;		/* enum reason: send a NAK instead */
 	uint32_t first_psn;

@@ -42,18 +42,14 @@ static struct roce_rd_atomic *slot(const struct roce_qp *qp, uint32_t age)
 
 void roce_rd_move(struct roce_qp *qp, struct roce_rd_atomic *to, uint32_t slots)
 {
-	uint32_t used = roce_rd_used(qp), n = min(used, slots), due = 0;
+	uint32_t used = roce_rd_used(qp), n = min(used, slots);
 
 	qp->resp.rd_pending = 0;
 	for (uint32_t i = 0; i < n; i++) {
-		struct roce_rd_atomic *from = slot(qp, used - n + i);
-
-		to[i] = *from;
+		to[i] = *slot(qp, used - n + i);
 		qp->resp.rd_pending += to[i].pending;
-		if (from == &qp->rd_atomic[qp->resp.rd_due])
-			due = i;
 	}
-	qp->resp.rd_due = due;
+	qp->resp.rd_due = 0;
 	qp->resp.rd_next = n;
 	qp->rd_atomic = to;
 	qp->rd_atomic_slots = slots;
@@ -61,12 +57,7 @@ void roce_rd_move(struct roce_qp *qp, struct roce_rd_atomic *to, uint32_t slots)
 
 bool roce_rd_available(const struct roce_qp *qp)
 {
-	const struct roce_rd_atomic *rd;
-
-	if (!roce_rd_used(qp))
-		return false;
-	rd = slot(qp, 0);
-	return !rd->pending || !rd->fresh;
+	return roce_rd_used(qp) && !slot(qp, 0)->fresh;
 }
 
 struct roce_rd_atomic *roce_rd_take(struct roce_qp *qp, uint32_t psn, uint32_t packets)
@@ -109,7 +100,7 @@ struct roce_rd_atomic *roce_rd_find(struct roce_qp *qp, uint32_t psn)
 
 bool roce_rd_to_come(const struct roce_rd_atomic *rd, uint32_t psn)
 {
-	return rd->pending && rd->fresh && !psn_before(psn, rd->next_psn);
+	return rd->fresh && !psn_before(psn, rd->next_psn);
 }
 
 void roce_rd_replay(struct roce_qp *qp, struct roce_rd_atomic *rd, uint32_t psn, uint32_t packets,
@@ -158,7 +149,7 @@ bool roce_must_respond_first(struct roce_qp *qp, const struct roce_pkt *pkt)
 	for (uint32_t i = 0; i < roce_rd_used(qp) && !qp->resp.rd_first; i++) {
 		const struct roce_rd_atomic *rd = &qp->rd_atomic[i];
 
-		qp->resp.rd_first = rd->kind == ROCE_RD_READ && rd->pending && rd->fresh;
+		qp->resp.rd_first = rd->kind == ROCE_RD_READ && rd->fresh;
 	}
 	return qp->resp.rd_first;
 }

@@ -393,7 +393,7 @@ static void more_are_allowed(void **state)
 /* It may also shrink then: the requests that may still wait are the newest. */
 static void fewer_are_allowed(void **state)
 {
-	enum { FEWER = 2 };
+	enum { FEWER = 3 };
 	static struct roce_rd_atomic fewer[FEWER];
 
 	for (uint32_t answered = 0; answered < ENV_RD; answered++) {

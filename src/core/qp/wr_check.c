@@ -138,7 +138,7 @@ enum reason wr_check_recv(uint32_t max_sge, const struct ibv_recv_wr *wr, uint32
 {
 	uint64_t total;
 
-	if (wr->num_sge < 0 || (uint32_t)wr->num_sge > max_sge)
+	if ((uint32_t)wr->num_sge > max_sge)	/* or negative */
 		return REASON_WR_SGE_COUNT;
 	total = wr_sge_total(wr->sg_list, wr->num_sge);
 	*length = min(total, (uint64_t)UINT32_MAX);
