@@ -247,6 +247,20 @@ static void atomics(void **state)
 	}
 }
 
+static void atomics_need_rights(void **state)
+{
+	struct mr_entry *e = region(0, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
+	uint64_t old, v = 100;
+
+	memcpy(memory + 8, &v, 8);
+	assert_int_equal(vrb_mem_atomic(&qp.wq, e->rkey, 8, ATOMIC_OP_FETCH_ADD, 1, 0, &old),
+			 REASON_RKEY_ACCESS);
+	assert_int_equal(vrb_mem_atomic_write(&qp.wq, e->rkey, 8, 1), REASON_RKEY_ACCESS);
+	memcpy(&v, memory + 8, 8);
+	assert_int_equal(v, 100);
+	end_region(e);
+}
+
 static void null_region(void **state)
 {
 	struct mr_entry *e = region(0, IBV_ACCESS_LOCAL_WRITE);
@@ -287,6 +301,16 @@ static void flushes(void **state)
 				       &(bool){ false }),
 			 REASON_RKEY_UNKNOWN);
 	end_region(e);
+	/* Both need both rights. */
+	e = region(0, IBV_ACCESS_FLUSH_PERSISTENT);
+	assert_int_equal(vrb_mem_flush(&qp.wq, e->rkey, 0, 8,
+				       IBV_FLUSH_GLOBAL | IBV_FLUSH_PERSISTENT, IBV_FLUSH_RANGE,
+				       &(bool){ false }),
+			 REASON_RKEY_ACCESS);
+	end_region(e);
+	assert_int_equal(vrb_mem_flush(&qp.wq, 0, 0, 8, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE,
+				       &(bool){ false }),
+			 REASON_RKEY_UNKNOWN);
 }
 
 /* ---- Windows ---- */
@@ -380,6 +404,9 @@ static void binds_of_destroyed_objects(void **state)
 	w.e->lkey ^= 1u << 28;
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
 	w.e->lkey ^= 1u << 28;
+	e->pdn++;
+	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
+	e->pdn--;
 	w.wqe.bind.region ^= 1u << 28;
 	assert_int_equal(vrb_mem_bind(&qp.wq, &w.wqe), REASON_WR_MW_BIND);
 	w.wqe.bind.region = 0;
@@ -502,6 +529,7 @@ int main(void)
 		cmocka_unit_test(copies),
 		cmocka_unit_test(unmapped_memory),
 		cmocka_unit_test(atomics),
+		cmocka_unit_test(atomics_need_rights),
 		cmocka_unit_test(null_region),
 		cmocka_unit_test(flushes),
 		cmocka_unit_test(type_2_window),

@@ -184,8 +184,11 @@ static void ip_headers_mirror(void **state)
 	uint8_t wire[CM_IP_HEADER_LEN];
 	struct cm_ip_header h;
 
+	memset(wire, 0xff, sizeof(wire));
 	cm_ip_header_encode(wire, &v4);
+	assert_true(wire[0] == 0 && wire[4] == 0);
 	assert_true(wire[4 + 10] == 0 && wire[4 + 12] == 192 && wire[1] == 0x40);
+	wire[4] = 0xff; /* no part of the address */
 	cm_ip_header_decode(&h, wire);
 	assert_true(h.ip_version == 4 && h.src_port == 1 && net_addr_equal(&h.src, &v4.src) &&
 		    net_addr_equal(&h.dst, &v4.dst));
@@ -193,6 +196,25 @@ static void ip_headers_mirror(void **state)
 	cm_ip_header_decode(&h, wire);
 	assert_true(h.ip_version == 6 && net_addr_equal(&h.src, &v6.src) &&
 		    net_addr_equal(&h.dst, &v6.dst));
+}
+
+/* Private data holds addresses only if both versions are known. */
+static void ip_headers_of_requests(void **state)
+{
+	static const struct {
+		uint8_t version, ip_version, want;
+	} rows[] = { { 0, 4, 4 }, { 0, 6, 6 }, { 0, 0, 0 }, { 0, 5, 0 }, { 1, 4, 0 }, { 1, 6, 0 } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct cm_ip_header h = { .version = rows[i].version,
+					  .ip_version = rows[i].ip_version };
+		struct cm_msg req = { .type = CM_REQ }, sidr = { .type = CM_SIDR_REQ };
+
+		cm_ip_header_encode(req.req.private_data, &h);
+		cm_ip_header_encode(sidr.sidr_req.private_data, &h);
+		assert_int_equal(cm_ip_header_of(&h, &req), rows[i].want);
+		assert_int_equal(cm_ip_header_of(&h, &sidr), rows[i].want);
+	}
 }
 
 /*
@@ -273,6 +295,8 @@ static void lengths_are_clamped(void **state)
 	cm_encode(mad, &m);
 	cm_decode(&m, mad, sizeof(mad));
 	assert_int_equal(m.rej.info_len, CM_REJ_INFO);
+	cm_decode_head(&m, mad, sizeof(mad));
+	assert_int_equal(m.rej.info_len, CM_REJ_INFO);
 	cm_encode(mad, &(struct cm_msg){ .type = CM_SIDR_REP, .sidr_rep = { .info_len = 255 } });
 	cm_decode(&m, mad, sizeof(mad));
 	assert_int_equal(m.sidr_rep.info_len, CM_SIDR_INFO);
@@ -295,6 +319,7 @@ int main(int argc, char **argv)
 		cmocka_unit_test(mads_of_soft_roce),
 		cmocka_unit_test(fields_of_a_connection),
 		cmocka_unit_test(ip_headers_mirror),
+		cmocka_unit_test(ip_headers_of_requests),
 		cmocka_unit_test(each_bit_belongs_to_one_field),
 		cmocka_unit_test(other_mads_are_ignored),
 		cmocka_unit_test(lengths_are_clamped),

@@ -500,7 +500,7 @@ static void crossing_dreqs(void **state)
 	assert_int_equal(e.conn[0].state, CM_TIMEWAIT);
 }
 
-/* With one wrong id or from another address a message has no effect. */
+/* With one wrong id, or from or to another address, a message has no effect. */
 static void forged(void **state)
 {
 	static const enum cm_type types[] = { CM_REJ, CM_RTU, CM_DREQ, CM_DREP,
@@ -508,7 +508,7 @@ static void forged(void **state)
 
 	for (enum cm_state s = CM_REQ_SENT; s <= CM_TIMEWAIT; s++) {
 		for (size_t i = 0; i < ARRAY_SIZE(types); i++) {
-			for (unsigned int wrong = 0; wrong < 3; wrong++) {
+			for (unsigned int wrong = 0; wrong < 4; wrong++) {
 				struct cm_msg m = env_msg(types[i]);
 				struct cm_conn *c;
 
@@ -519,6 +519,8 @@ static void forged(void **state)
 				/* before the peer has sent its id, any id may be correct */
 				if (wrong == 0 && !c->remote_id)
 					continue;
+				if (wrong == 3)
+					c->path.src = env_address(4);
 				env_receive_from(&e, wrong == 2 ? 3 : 2, &m);
 				if (c->state != s || e.num_raised)
 					fail_msg("%s with wrong number %u in %s",

@@ -463,20 +463,21 @@ static void migration_requested_by_the_peer(void **state)
 	env_input(&e, &pkt);
 	assert_int_equal(e.wq.mig_state, IBV_MIG_ARMED);
 
-	pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 1, 8);
-	env_input(&e, &pkt);
-	env_input(&e, &pkt);
+	for (uint32_t i = 1; i <= 2; i++) {
+		pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + i, 8);
+		env_input(&e, &pkt);
+	}
 	assert_int_equal(e.num_events, 1);
 	assert_int_equal(e.events[0], IBV_EVENT_PATH_MIG_ERR);
 	assert_int_equal(e.wq.mig_state, IBV_MIG_ARMED);
 
-	pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 2, 8);
+	pkt = env_pkt(&e, ROCE_RC_WRITE_ONLY, ENV_PSN + 3, 8);
 	pkt.path.src = e.wq.alt_path.dst;
 	env_input(&e, &pkt);
 	assert_int_equal(e.events[1], IBV_EVENT_PATH_MIG);
 	assert_int_equal(e.wq.mig_state, IBV_MIG_MIGRATED);
 	assert_int_equal(e.wq.path.dst.raw[15], 9);
-	assert_int_equal(e.writes, 3);
+	assert_int_equal(e.writes, 4);
 }
 
 static struct roce_pkt write_with(uint32_t psn, bool mig_req)
@@ -517,9 +518,15 @@ static void late_packets_request_no_migration(void **state)
 	assert_int_equal(e.num_events, 0);
 	assert_int_equal(e.writes, 2);
 
-	pkt = write_with(ENV_PSN + 2, false);
+	pkt = write_with(ENV_PSN + 3, false);	/* overtook the next */
 	env_input(&e, &pkt);
-	pkt = write_with(ENV_PSN + 3, true);
+	pkt = write_with(ENV_PSN + 2, true);
+	env_input(&e, &pkt);
+	assert_int_equal(e.num_events, 0);
+
+	pkt = write_with(ENV_PSN + 3, false);
+	env_input(&e, &pkt);
+	pkt = write_with(ENV_PSN + 4, true);
 	env_input(&e, &pkt);
 	assert_int_equal(e.num_events, 1);
 	assert_int_equal(e.events[0], IBV_EVENT_PATH_MIG_ERR);

@@ -358,6 +358,102 @@ static void unusual_requests_are_declined(void **state)
 	end(&w);
 }
 
+/* A message does not overtake answers or what holds packets up; and errors are told by packets. */
+static void a_message_overtakes_nothing(void **state)
+{
+	enum { NOTHING, RESPONSE, NAK, CNP, FENCE, CREDITS, PACE, ERROR, CASES };
+
+	for (int i = 0; i < CASES; i++) {
+		struct world w = start(true);
+		struct roce_qp *qp = &w.a->qp;
+		struct send_wqe *s;
+
+		if (i == RESPONSE)
+			env_request(w.a, ROCE_RC_READ_REQUEST, ENV_PSN, 0);
+		if (i == NAK)
+			env_request(w.a, ROCE_RC_SEND_ONLY, ENV_PSN + 1, 8);
+		qp->resp.cnp_pending = i == CNP;
+		if (i == FENCE || i == CREDITS) {
+			env_post(w.a, IBV_WR_RDMA_READ, READ_TO, 8);
+			assert_true(env_output(w.a));
+		}
+		qp->comp.lsn_known = i == CREDITS;
+		if (i == PACE) {
+			qp->cc.window = 1;
+			qp->cc.rtt = 1000 * VRB_MSEC;
+		}
+		s = env_post(w.a, IBV_WR_SEND, 0, 8);
+		s->flags |= i == FENCE ? IBV_SEND_FENCE : 0;
+		s->error = i == ERROR ? REASON_WR_OPCODE : REASON_NONE;
+		env_post_recv(w.b, RECEIVED, RECV);
+		w.b->qp.resp.epsn = qp->req.psn;
+		if (carry_message(&w) != (i == NOTHING))
+			fail_msg("case %d", i);
+		end(&w);
+	}
+}
+
+/* What the receiver leaves to packets. */
+static void what_the_receiver_declines(void **state)
+{
+	enum {
+		NOTHING, LATER, EARLIER, INVALIDATE, PKEY, PATH, RIGHT, KEY, NO_KEY_NEEDED, FAILED,
+		NEW, ESTABLISHED, LONG, WHOLE, REFUSED, WITHIN, TOO_LONG, SKIPPED, CASES,
+	};
+
+	for (int i = 0; i < CASES; i++) {
+		bool taken = i == NOTHING || i == NO_KEY_NEEDED || i == ESTABLISHED || i == WHOLE;
+		struct world w = start(true);
+		struct roce_piggyback_ack ack;
+		static uint8_t buf[2 * RECV];
+		struct message m;
+
+		env_post_recv(w.b, RECEIVED, RECV);
+		env_post(w.a, IBV_WR_RDMA_WRITE_WITH_IMM, 0, 8);
+		assert_true(roce_message_output(&w.a->qp, &m, buf, &ack));
+		m.psn = psn_add(m.psn, i == LATER ? 1 : i == EARLIER ? -1 : 0);
+		if (i == INVALIDATE)
+			m.op = MESSAGE_SEND_INV;
+		if (i == PKEY)
+			w.b->wq.pkey = 0x7fff;
+		if (i == PATH)
+			w.b->wq.mig_state = IBV_MIG_ARMED;
+		if (i == RIGHT)
+			w.b->wq.access &= ~IBV_ACCESS_REMOTE_WRITE;
+		if (i == KEY || i == NO_KEY_NEEDED)
+			m.rkey = 0;
+		if (i == NO_KEY_NEEDED)
+			m.len = 0;
+		if (i == FAILED)
+			w.b->wq.state = IBV_QPS_ERR;
+		if (i == NEW || i == ESTABLISHED)
+			w.b->wq.state = IBV_QPS_RTR;
+		w.b->qp.resp.established = i != NEW;
+		if (i == LONG || i == WHOLE || i == REFUSED)
+			m.len = WHOLE_MAX;
+		if (i == WHOLE || i == REFUSED || i == TOO_LONG)
+			m.flags |= MESSAGE_WHOLE;
+		w.b->qp.resp.pull_refused = i == REFUSED;
+		if (i == WITHIN) {
+			struct roce_pkt pkt = env_pkt(w.b, ROCE_RC_WRITE_FIRST, ENV_PSN,
+						      w.b->wq.mtu);
+
+			pkt.reth.len = 2 * w.b->wq.mtu;
+			env_input(w.b, &pkt);
+			m.psn = w.b->qp.resp.epsn;
+		}
+		if (i == TOO_LONG || i == SKIPPED)
+			m.op = MESSAGE_SEND;
+		if (i == TOO_LONG)
+			m.len = RECV + 1;
+		if (i == SKIPPED)
+			rq_wqe(&w.b->wq.rq, 0)->skip = 1;
+		if (roce_message_input(&w.b->qp, &m, &ack) != taken || w.b->wq.rq.next != taken)
+			fail_msg("case %d", i);
+		end(&w);
+	}
+}
+
 /*
  * A long message is declined for want of a receive; the receiver cannot fetch it either, and gets
  * packets, which have one PSN for each MTU.
@@ -541,6 +637,8 @@ int main(void)
 		cmocka_unit_test(messages_do_what_packets_do),
 		cmocka_unit_test(only_plain_requests_are_messages),
 		cmocka_unit_test(unusual_requests_are_declined),
+		cmocka_unit_test(a_message_overtakes_nothing),
+		cmocka_unit_test(what_the_receiver_declines),
 		cmocka_unit_test(a_long_message_is_repeated_as_packets),
 		cmocka_unit_test(an_ack_counts_the_packets_of_a_repeated_message),
 		cmocka_unit_test(a_message_waits_for_the_response_to_a_read),

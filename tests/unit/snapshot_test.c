@@ -96,6 +96,33 @@ static void an_idle_copy_answers_a_read_again(void **unused)
 	assert_false(env_output(&remote));
 }
 
+/* A WRITE begins here, goes on there, and ends here with its immediate. */
+static void a_message_goes_on_in_another_engine(void **unused)
+{
+	static const uint8_t op[] = { ROCE_XRC_WRITE_FIRST, ROCE_XRC_WRITE_MIDDLE,
+				      ROCE_XRC_WRITE_LAST_WITH_IMMEDIATE };
+	struct roce_env *at[] = { &home, &remote, &home };
+
+	start(&home);
+	start(&remote);
+	env_post_recv(&home, 0, 64);
+	for (uint32_t i = 0; i < ARRAY_SIZE(at); i++) {
+		struct roce_pkt pkt = env_pkt(at[i], op[i], ENV_PSN + i, at[i]->wq.mtu);
+
+		pkt.xrc_srqn = ENV_SRQN;
+		pkt.reth.va = ENV_VA + 5000;
+		pkt.reth.len = 3 * at[i]->wq.mtu;
+		env_input(at[i], &pkt);
+		assert_memory_equal(at[i]->mem + 5000 + i * at[i]->wq.mtu, pkt.payload,
+				    at[i]->wq.mtu);
+		if (i + 1 < ARRAY_SIZE(at))
+			move(at[i], at[i + 1]);
+	}
+	assert_int_equal(remote.num_cqes, 0);
+	env_expect_cqe(&home, 0, 1000, IBV_WC_SUCCESS);
+	assert_int_equal(home.cqes[0].byte_len, 3 * home.wq.mtu);
+}
+
 static void atomic_replay_in_another_engine(void **unused)
 {
 	struct roce_pkt pkt;
@@ -274,6 +301,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_other_engine_continues),
 		cmocka_unit_test(an_idle_copy_answers_a_read_again),
+		cmocka_unit_test(a_message_goes_on_in_another_engine),
 		cmocka_unit_test(atomic_replay_in_another_engine),
 		cmocka_unit_test(the_error_state_moves_along),
 		cmocka_unit_test(a_lost_message_ends_the_connection),

@@ -148,7 +148,8 @@ struct row {
 };
 
 /*
- * Nonzero members of `with` replace those of d. UINT32_MAX in num_sge and length stands for zero.
+ * Nonzero members of `with` replace those of d. UINT32_MAX in num_sge, length and mss stands for
+ * zero.
  */
 static void apply(struct wr_desc *d, const struct wr_desc *with)
 {
@@ -159,7 +160,7 @@ static void apply(struct wr_desc *d, const struct wr_desc *with)
 	if (with->length)
 		d->length = with->length == UINT32_MAX ? 0 : with->length;
 	if (with->mss)
-		d->mss = with->mss;
+		d->mss = with->mss == UINT32_MAX ? 0 : with->mss;
 	if (with->tso_header)
 		d->tso_header = with->tso_header;
 }
@@ -250,6 +251,20 @@ static const struct row rows[] = {
 	  REASON_WR_UNKNOWN,
 	  EINVAL },
 	{ "segmented datagram", IBV_QPT_UD, IBV_WR_TSO, { .length = 100 * MTU }, REASON_NONE },
+	{ "longest header", IBV_QPT_UD, IBV_WR_TSO, { .tso_header = 64 }, REASON_NONE },
+	{ "segments of nothing",
+	  IBV_QPT_UD,
+	  IBV_WR_TSO,
+	  { .mss = UINT32_MAX },
+	  REASON_WR_TSO,
+	  EINVAL },
+	{ "most segments", IBV_QPT_UD, IBV_WR_TSO, { .length = VRB_MAX_TSO }, REASON_NONE },
+	{ "one byte more in segments",
+	  IBV_QPT_UD,
+	  IBV_WR_TSO,
+	  { .length = VRB_MAX_TSO + 1 },
+	  REASON_WR_TSO,
+	  EINVAL },
 	{ "header too long", IBV_QPT_UD, IBV_WR_TSO, { .tso_header = 65 }, REASON_WR_TSO, EINVAL },
 	{ "segments too long", IBV_QPT_UD, IBV_WR_TSO, { .mss = MTU }, REASON_WR_MTU },
 	{ "segmented on RC", IBV_QPT_RC, IBV_WR_TSO, { 0 }, REASON_WR_OPCODE },
@@ -303,6 +318,15 @@ static void test_rd_atomic_zero(void **state)
 	}
 }
 
+static void test_no_segmentation(void **state)
+{
+	struct wr_limits l = limits(IBV_QPT_UD);
+	struct wr_desc d = right(IBV_WR_TSO);
+
+	l.max_tso_header = d.tso_header = 0;
+	assert_int_equal(wr_check_send(&l, &d), REASON_WR_UNKNOWN);
+}
+
 static void test_receives(void **state)
 {
 	struct ibv_sge sge[3] = { { .length = UINT32_MAX }, { .length = 10 }, { .length = 5 } };
@@ -340,6 +364,7 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_address_handles),
 		cmocka_unit_test(test_rd_atomic_zero),
+		cmocka_unit_test(test_no_segmentation),
 		cmocka_unit_test(test_receives),
 		cmocka_unit_test(test_errno),
 	};
