@@ -114,6 +114,12 @@
 #define LIMIT_CQ_LEFT (2 * VRB_MSEC)
 
 /*
+ * Unit: ns between two looks at such a CQ whose program has polled nothing since the event; longer
+ * each time up to this.  Reason: 4 a second for a program that never polls.  Read by: core/cq/cq.c.
+ */
+#define LIMIT_CQ_LEFT_MAX (256 * VRB_MSEC)
+
+/*
  * Unit: ns that such packets wait, at most, for a poll.  Measured against: as above: 1/4 sends 3.5
  * times as often, 4 x 7 % less.  Read by: core/tx/tx_pending.c.
  */

@@ -422,16 +422,17 @@ static void look_later(struct vrb_cq *cq)
 /*
  * A program that has polled nothing since the event has not left the entries: it got no CPU since
  * it armed the CQ. An event now would be one too many for programs that poll once for each, such as
- * perftest, whose CQs then overrun. So the next look is after as long again. Must hold cq->lock.
+ * perftest, whose CQs then overrun. The next look is after as long again. Must hold cq->lock.
  */
 static void look_at_left(struct vrb_cq *cq, uint64_t now)
 {
-	bool polled = cq->tail != cq->notified_tail, left = cq->armed && cq->tail != cq->shown;
+	uint64_t wait = min(max(time_since(cq->left_since, now), LIMIT_CQ_LEFT), LIMIT_CQ_LEFT_MAX);
 
-	cq->left_due = left && !polled ? time_after(now, max(now - cq->left_since, LIMIT_CQ_LEFT)) :
-					 VRB_NEVER;
-	if (polled)
+	cq->left_due = VRB_NEVER;
+	if (cq->tail != cq->notified_tail)
 		notify_of(cq, cq->tail, cq->shown, now);
+	else if (cq->armed && cq->tail != cq->shown)
+		cq->left_due = time_after(now, wait);
 }
 
 /*
