@@ -14,6 +14,7 @@ disconnection may come twice, so only the connections count.  None of that reach
 """
 import os
 import shutil
+import subprocess
 import sys
 import time
 
@@ -121,6 +122,13 @@ def environment(bench):
             "VERBENA_DEVICES": f"vrb_dapl={netns.IFNAME}"}
 
 
+def keep_ports_free(hosts):
+    """DAPL's own ids take any free port, but dtestcm wants 45248 to 45277."""
+    for host in 0, 1:
+        subprocess.run([*hosts.enter(host), "sh", "-c",
+                        "echo 50000 60999 > /proc/sys/net/ipv4/ip_local_port_range"], check=False)
+
+
 def cases(bench, address, prefixes):
     env = environment(bench)
     listed = [
@@ -144,6 +152,7 @@ def main():
     with harness.Bench(build) as bench:
         with netns.two_hosts() as hosts:
             hosts.check()
+            keep_ports_free(hosts)
             prefixes = [
                 hosts.prefix(host, bench.user_prefix())
                 for host in (0, 0 if where == "one_host" else 1)
