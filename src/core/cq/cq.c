@@ -569,14 +569,13 @@ void vrb_cq_add(struct vrb_cq *cq, const void *owner, uint32_t *released, uint32
 
 bool vrb_cq_releases(struct vrb_cq *cq, const uint32_t *released)
 {
-	uint32_t i;
+	bool found = false;
 
 	lock_acquire(&cq->lock);
-	i = cq->tail;
-	while (i != cq->head && cq->ring[i & cq->mask].released != released)
-		i++;
+	for (uint32_t i = cq->tail; !found && i != cq->head; i++)
+		found = cq->ring[i & cq->mask].released == released;
 	lock_release(&cq->lock);
-	return i != cq->head;
+	return found;
 }
 
 void vrb_cq_purge(struct vrb_cq *cq, const void *owner)
