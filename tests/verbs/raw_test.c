@@ -8,6 +8,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include "left_out.h"
 #include "raw_bench.h"
 
 static void test_capabilities(void)
@@ -476,6 +477,7 @@ static void test_events(void)
 	world_close(&b.w);
 }
 
+#ifndef __SANITIZE_THREAD__
 /* Wake-ups of the other threads so far. */
 static unsigned long wakeups(void)
 {
@@ -523,6 +525,7 @@ static void test_down(void)
 	send_one(&b);
 	close_bench(&b);
 }
+#endif
 
 int main(void)
 {
@@ -540,6 +543,10 @@ int main(void)
 	test_no_rule();
 	test_events();
 	if (!strcmp(getenv("VERBENA_RAW"), "packet"))	/* in a network namespace of its own */
+#ifdef __SANITIZE_THREAD__
+		left_out(1, "ThreadSanitizer's own thread wakes up all the time");
+#else
 		test_down();
+#endif
 	return 0;
 }
