@@ -8,6 +8,8 @@
 
 #include <errno.h>
 
+#include "util/tuning.h"
+
 static bool too_long(const void *data, size_t len, size_t cap)
 {
 	return len > cap || (len && !data);
@@ -261,8 +263,25 @@ static void expire(struct cm *cm, struct cm_conn *c, uint64_t now)
 	}
 }
 
+/*
+ * A process that was stopped, or got no CPU, has not waited. The answer may be on its way still,
+ * even on one host: in a full inbox there was no room for it. Not if the message was sent in vain:
+ * then the deadline has passed from the start.
+ */
+static bool has_overslept(const struct cm_conn *c, uint64_t now)
+{
+	return c->state != CM_TIMEWAIT && c->deadline != c->first_sent &&
+	       time_since(c->deadline, now) > LIMIT_CM_OVERSLEPT;
+}
+
 void cm_timeout(struct cm *cm, uint64_t now)
 {
-	while (time_reached(cm_next_timeout(cm), now))
-		expire(cm, cm->deadlines, now);
+	while (time_reached(cm_next_timeout(cm), now)) {
+		struct cm_conn *c = cm->deadlines;
+
+		if (has_overslept(c, now))
+			cm_deadline_set(cm, c, time_after(now, LIMIT_CM_OVERSLEPT));
+		else
+			expire(cm, c, now);
+	}
 }

@@ -108,14 +108,13 @@
 
 /*
  * Unit: ns from arming a CQ beside completions to the event for those that are still there.
- * Reason: a program that polls until the CQ is empty has done so, and needs no event.  Read by:
- * core/cq/cq.c.
+ * Reason: a program that polls until the CQ is empty needs none.  Read by: core/cq/cq.c.
  */
 #define LIMIT_CQ_LEFT (2 * VRB_MSEC)
 
 /*
- * Unit: ns between two looks at such a CQ whose program has polled nothing since the event; longer
- * each time up to this.  Reason: 4 a second for a program that never polls.  Read by: core/cq/cq.c.
+ * Unit: ns between looks at them while the program polls nothing; longer each time up to this.
+ * Reason: 4 a second for a program that never polls.  Read by: core/cq/cq.c.
  */
 #define LIMIT_CQ_LEFT_MAX (256 * VRB_MSEC)
 
@@ -541,9 +540,14 @@
 #define LIMIT_BACKLOG_LINGER_MS 2000
 
 /*
- * Unit: ms for which a process that ends waits for its progress thread to send and hand over what
- * is left, while that sleeps.  Reason: where the thread cannot, the user who pressed ^C waits.
- * Read by: run/progress.c.
+ * Unit: ns by which a CM deadline is missed before it counts as overslept, and then the wait.
+ * Reason: other processes try a full inbox each ms.  Read by: cm/call.c.
+ */
+#define LIMIT_CM_OVERSLEPT (64 * VRB_MSEC)
+
+/*
+ * Unit: ms for which a process that ends waits for its progress thread to send what is left, while
+ * that sleeps.  Reason: the user who pressed ^C waits.  Read by: run/progress.c.
  */
 #define LIMIT_EXIT_JOB_MS 500
 

@@ -94,6 +94,28 @@ static void unanswerable(void **state)
 	}
 }
 
+/*
+ * A process that was stopped beyond all repetitions has repeated nothing when it goes on: answers
+ * may come first, for which its full inbox had no room.
+ */
+static void stopped(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(retry_rows); i++) {
+		const struct retry_row *r = &retry_rows[i];
+
+		env_init(&e);
+		env_reach(&e, r->state);
+		e.now += 1000 * VRB_SECOND;
+		cm_timeout(&e.cm, e.now);
+		assert_int_equal(e.num_sent, 0);
+		assert_int_equal(e.num_raised, 0);
+		assert_int_equal(cm_next_timeout(&e.cm) - e.now, 64 * VRB_MSEC);
+		assert_true(env_wait(&e));
+		assert_int_equal(e.num_sent, 1);
+		assert_int_equal(e.sent[0].type, r->sent);
+	}
+}
+
 static void timewait(void **state)
 {
 	struct cm_msg dreq = env_msg(CM_DREQ);
@@ -177,6 +199,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(retries),
 		cmocka_unit_test(unanswerable),
+		cmocka_unit_test(stopped),
 		cmocka_unit_test(timewait),
 		cmocka_unit_test(second_mra_is_ignored),
 		cmocka_unit_test(mra_for_another_message),
