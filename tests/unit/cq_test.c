@@ -287,22 +287,29 @@ static void test_overrun_is_reported_once(void **state)
 	assert_int_equal(vrb_cq_destroy(cq), 0);
 }
 
+static struct vrb_cq *make_armed(struct vrb_channel **ch)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
+	struct vrb_cq *cq;
+
+	assert_int_equal(vrb_channel_create(ctx, ch), 0);
+	attr.channel = &(*ch)->ibv;
+	assert_int_equal(vrb_cq_create(ctx, &attr, false, NULL, &cq), 0);
+	vrb_cq_arm_only(cq, false);
+	return cq;
+}
+
 /*
  * A CQ armed beside entries that an event has announced raises another after a while, once, but
  * not if they were polled.
  */
 static void test_left_in_an_armed_cq(void **state)
 {
-	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
-	struct model m = { 0 };
 	struct vrb_channel *ch;
-	struct vrb_cq *cq;
+	struct vrb_cq *cq = make_armed(&ch);
+	struct model m = { 0 };
 	uint64_t late;
 
-	assert_int_equal(vrb_channel_create(ctx, &ch), 0);
-	attr.channel = &ch->ibv;
-	assert_int_equal(vrb_cq_create(ctx, &attr, false, NULL, &cq), 0);
-	vrb_cq_arm_only(cq, false);
 	for (int i = 0; i < 3; i++)
 		add(cq, &m, 0, i);
 	assert_int_equal(cq->event_pending, 1);
@@ -342,16 +349,11 @@ static void test_left_in_an_armed_cq(void **state)
  */
 static void test_preempted_before_its_poll(void **state)
 {
-	struct ibv_cq_init_attr_ex attr = { .cqe = 8 };
-	struct model m = { 0 };
 	struct vrb_channel *ch;
-	struct vrb_cq *cq;
+	struct vrb_cq *cq = make_armed(&ch);
+	struct model m = { 0 };
 	uint64_t now;
 
-	assert_int_equal(vrb_channel_create(ctx, &ch), 0);
-	attr.channel = &ch->ibv;
-	assert_int_equal(vrb_cq_create(ctx, &attr, false, NULL, &cq), 0);
-	vrb_cq_arm_only(cq, false);
 	for (int i = 0; i < 2; i++)
 		add(cq, &m, 0, i);
 	take(cq, &m);
