@@ -47,12 +47,12 @@ enum {
 /* After this time a MAD makes room for others. */
 #define OVERDUE (10 * VRB_SECOND)
 
-static const struct net_addr self = { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } };
+#define SELF { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } }
 static struct vrb_context *ctx;
 static struct host *other;
 static uint32_t sent, received;
 
-static const struct net_path path = { .src = self, .dst = self };
+static const struct net_path path = { .src = SELF, .dst = SELF };
 
 /* Makes the n-th MAD to a process, with an id from its slot. */
 static void make_mad(uint8_t mad[HOST_MAD_LEN], uint32_t n, int slot)

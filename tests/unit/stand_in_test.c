@@ -28,8 +28,8 @@ enum {
 	PARKS_MAX = 8,
 };
 
-static const struct net_addr self = { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } };
-static const struct net_path path = { .src = self, .dst = self };
+#define SELF { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } }
+static const struct net_path path = { .src = SELF, .dst = SELF };
 static struct vrb_context *ctx;
 static struct host *other;
 static int event;
