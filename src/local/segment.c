@@ -344,7 +344,7 @@ static int open_peer_file(struct host *host, int slot, int *fd)
 	host_file_name(slot, "seg", name);
 	*fd = openat(host_dirfd(host), name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
 	if (*fd < 0)
-		return errno == ENOENT ? ENOENT : EPROTO;
+		return errno == ELOOP ? EPROTO : errno;
 	if (fstat(*fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_uid != geteuid() ||
 	    (uint64_t)st.st_size != SEG_SIZE) {
 		log_once(LOG_LOCAL, LOG_WARN,
@@ -399,6 +399,9 @@ static void tell_why(struct host *host, int slot, int err)
 			 "no shared memory with process %d: it is in another network or PID "
 			 "namespace",
 			 (int)peer.pid);
+	else if (err != ENOENT && err != ESTALE)
+		log_once(LOG_LOCAL, LOG_WARN, "no shared memory with process %d: %s", (int)peer.pid,
+			 strerror(err));
 }
 
 int peer_map_open(struct host *host, const struct segment *own, int own_slot, int slot,

@@ -16,6 +16,7 @@
 #include "rdmacm/addr.h"
 #include "rdmacm/event.h"
 #include "rdmacm/rs_wait.h"
+#include "run/log.h"
 
 enum {
 	FIRST_TIMEOUT_MS = 1000,
@@ -244,13 +245,16 @@ struct rsocket *rs_conn_accept(struct rsocket *listener, struct rdma_cm_event *r
 
 	if (!err) {
 		rs = rs_new(listener->domain, SOCK_STREAM, &listener->opt);
-		err = rs ? accept_id(rs, id, &request->param.conn) : ENOMEM;
+		err = rs ? accept_id(rs, id, &request->param.conn) : errno;
 	}
 	rdma_ack_cm_event(request);
 	if (!err) {
 		rs->nonblock = listener->nonblock;
 		return rs;
 	}
+	/* raccept() does not tell: the connection that it would return is no more. */
+	errno = err;
+	log_limited(LOG_VERBS, LOG_WARN, "rsocket: refused a connection: %m");
 	rdma_reject(id, NULL, 0);
 	if (!rs || rs->id != id)
 		rdma_destroy_id(id);

@@ -151,8 +151,15 @@ int netdev_list(struct netdev **list, unsigned int *count)
 	return err;
 }
 
+static bool is_loopback(const struct net_addr *addr)
+{
+	static const struct net_addr one = { { [15] = 1 } };
+
+	return net_is_ipv4(addr) ? addr->raw[12] == IN_LOOPBACKNET : net_addr_equal(addr, &one);
+}
+
 /* An address is local if a socket can be bound to it. */
-bool netdev_owns(const struct net_addr *addr, uint32_t ifindex)
+bool netdev_owns(const struct net_addr *addr, uint32_t ifindex, const struct net_addr *known)
 {
 	bool ipv4 = net_is_ipv4(addr);
 	struct sockaddr_in sin = { .sin_family = AF_INET };
@@ -172,6 +179,8 @@ bool netdev_owns(const struct net_addr *addr, uint32_t ifindex)
 	if (fd >= 0) {
 		own = bind(fd, sa, ipv4 ? sizeof(sin) : sizeof(sin6)) == 0;
 		close(fd);
+	} else {
+		own = is_loopback(addr) || (known && net_addr_equal(addr, known));
 	}
 	cancel_on(cancel);
 	return own;

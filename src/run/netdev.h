@@ -49,9 +49,10 @@ int netdev_list(struct netdev **list, unsigned int *count);
 
 /*
  * Returns true if it is a unicast address of this network namespace. ifindex: for link-local
- * addresses.
+ * addresses. Asks the kernel, which takes a descriptor; if none is left, known, an address of this
+ * namespace (or NULL), counts, and those of the loopback interface.
  */
-bool netdev_owns(const struct net_addr *addr, uint32_t ifindex);
+bool netdev_owns(const struct net_addr *addr, uint32_t ifindex, const struct net_addr *known);
 
 /*
  * A non-blocking, close-on-exec descriptor that becomes readable when an interface or an address

@@ -268,6 +268,6 @@ VRB_EXPORT int vrb_mad_trouble(struct vrb_mad *m, const struct net_addr *dst)
 	if (inherited(m))
 		return 0;
 	if (!vrb.wire)
-		return netdev_owns(dst, 0) ? 0 : ENETDOWN;
+		return netdev_owns(dst, 0, NULL) ? 0 : ENETDOWN;
 	return path_errors_latest(vrb.wire->path_errors, dst, clock_now());
 }

@@ -28,8 +28,8 @@ static void ask_for_addresses(void)
 	static const struct net_addr own = { { [10] = 0xff, [11] = 0xff, [12] = 127, [15] = 1 } },
 				     other = { { 0x20, 1, 0xd, 0xb8, [15] = 1 } };
 
-	netdev_owns(&own, 0);
-	netdev_owns(&other, 0);
+	netdev_owns(&own, 0, NULL);
+	netdev_owns(&other, 0, NULL);
 }
 
 static void own_addresses(void **state)

@@ -274,9 +274,10 @@ void vrb_qp_copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int m
  */
 static enum ibv_mtu usable_mtu(struct vrb_qp *qp, enum ibv_mtu wanted)
 {
+	const struct net_path *path = &qp->wq.path;
 	enum ibv_mtu active = active_mtu(qp);
 
-	if (wanted <= active || netdev_owns(&qp->wq.path.dst, qp->wq.path.ifindex))
+	if (wanted <= active || netdev_owns(&path->dst, path->ifindex, &path->src))
 		return wanted;
 	log_once(LOG_CORE, LOG_WARN,
 		 "QP 0x%x: path_mtu %u is too large for the interface of %s; using %u, and the "

@@ -191,13 +191,16 @@ static bool look_up(const struct net_addr *a, uint32_t ifindex, uint64_t now, bo
 	return found;
 }
 
-static bool is_own_address(const struct net_addr *a, uint32_t ifindex, uint64_t now)
+/* Whether the destination of a path is an address of this network namespace. */
+static bool ends_here(const struct net_path *path, uint64_t now)
 {
+	const struct net_addr *a = &path->dst;
+	uint32_t ifindex = path->ifindex;
 	bool own;
 
 	if (look_up(a, ifindex, now, &own))
 		return own;
-	own = netdev_owns(a, ifindex);
+	own = netdev_owns(a, ifindex, &path->src);
 	lock_acquire(&gsi.lock);
 	gsi.known[gsi.next_known++ % KNOWN] = (struct known){ *a, ifindex, own, now };
 	lock_release(&gsi.lock);
@@ -243,16 +246,23 @@ static int slot_of_id(uint64_t id)
 
 /* ---- dispatch ---- */
 
+static struct net_path reversed(const struct net_path *path)
+{
+	struct net_path back = *path;
+
+	back.src = path->dst;
+	back.dst = path->src;
+	return back;
+}
+
 static void reply_stateless(const struct routed_mad *r)
 {
-	struct net_path back = *r->path;
+	const struct net_path back = reversed(r->path);
 	struct cm_msg answer;
 	uint8_t mad[CM_MAD_LEN];
 
 	if (!cm_stateless_reply(&answer, r->m))
 		return;
-	back.src = r->path->dst;
-	back.dst = r->path->src;
 	cm_encode(mad, &answer);
 	vrb_gsi_send(&back, mad);
 }
@@ -433,23 +443,23 @@ void vrb_gsi_input(const struct roce_pkt *pkt, uint64_t now)
 	dispatch(&pkt->path, pkt->payload, FROM_WIRE, now);
 }
 
-/* Whether MADs between this process and an address take the wire. */
-static bool by_wire(const struct net_addr *a, uint32_t ifindex, uint64_t now)
+/* Whether MADs on a path from this process take the wire. */
+static bool by_wire(const struct net_path *path, uint64_t now)
 {
-	return vrb.wire &&
-	       (config_get()->transport == CONFIG_UDP || !is_own_address(a, ifindex, now));
+	return vrb.wire && (config_get()->transport == CONFIG_UDP || !ends_here(path, now));
 }
 
 /* The process that passed the MAD on did the lookup, so it is delivered here in any case. */
 bool vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len, uint64_t now)
 {
+	const struct net_path back = reversed(path);
 	uint64_t number;
 	struct cm_msg m;
 
 	if (len != CM_MAD_LEN || cm_decode_head(&m, mad, len) != CM_DECODED)
 		return false;
 	deliver(&(struct routed_mad){ path, mad, &m, FROM_WIRE, now });
-	return cm_addressee(&m, &number) == CM_TO_ID && by_wire(&path->src, path->ifindex, now);
+	return cm_addressee(&m, &number) == CM_TO_ID && by_wire(&back, now);
 }
 
 bool vrb_gsi_unanswered(void)
@@ -491,13 +501,13 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
 	if (tapped() && !vrb_tap_mad(&(struct tap_mad){
 				.path = &p, .mad = mad, .out = true, .in_vain = &in_vain }))
 		return in_vain ? ETIMEDOUT : 0;
-	if (by_wire(&p.dst, p.ifindex, now)) {
+	if (by_wire(&p, now)) {
 		if (load_relaxed(&gsi.in_timeout))
 			store_relaxed(&gsi.unanswered, true);
 		send_by_wire(&p, mad);
 		return 0;
 	}
-	if (!is_own_address(&p.dst, p.ifindex, now))
+	if (!ends_here(&p, now))
 		return ENETUNREACH;
 	dispatch(&p, mad, FROM_HERE, now);
 	return 0;
@@ -507,7 +517,7 @@ int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad)
 {
 	uint64_t now = clock_now();
 
-	if (!is_own_address(&path->dst, path->ifindex, now))
+	if (!ends_here(path, now))
 		return vrb_gsi_send(path, mad);
 	/* Leaves more room than MADs from the wire may use. */
 	if (vrb_mad_queue_limited() >= QUEUE_DEAD)
