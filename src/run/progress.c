@@ -165,22 +165,25 @@ static bool kick(struct progress *p)
 	return n != -EBADF;
 }
 
+/*
+ * The program has closed the descriptor that would wake the thread: it calls back no more, and ends
+ * when it wakes up, if ever. Must not hold p->lock.
+ */
 static void note_loss(struct progress *p)
 {
 	log_once(LOG_RUN, LOG_ERROR,
 		 "this program has closed descriptors that it did not open (closefrom(3)?): its "
 		 "devices no longer work");
-	store_relaxed(&p->lost, true);
-	store_release(&p->stop, true);
+	store_relaxed(&p->stop, true);
+	store_release(&p->lost, true);	/* the thread that reads it reads stop, too */
+	pthread_mutex_lock(&p->lock);
+	pthread_cond_broadcast(&p->noticed);
+	pthread_mutex_unlock(&p->lock);
 }
 
-/*
- * The program has closed the descriptor that would wake the thread: it calls back no more, and ends
- * when it wakes up, if ever. Must not hold p->lock.
- */
+/* Waits until a thread that is lost calls back no more. Must not hold p->lock. */
 static void let_go(struct progress *p)
 {
-	note_loss(p);
 	full_fence();	/* partner: run_once(). Either it reads lost, or it is asleep here. */
 	while (!load_acquire(&p->asleep) && !load_acquire(&p->ended))
 		sleep_whole(VRB_MSEC);
@@ -347,9 +350,6 @@ static void dispatch(struct progress *p, const struct pollfd *pfd)
 
 	if (pfd[0].revents & POLLNVAL) {
 		note_loss(p);
-		pthread_mutex_lock(&p->lock);
-		pthread_cond_broadcast(&p->noticed);
-		pthread_mutex_unlock(&p->lock);
 		return;
 	}
 	if (pfd[0].revents && read(p->wake_fd, &count, sizeof(count)) < 0 && errno != EAGAIN)
@@ -423,18 +423,17 @@ static void run_once(struct progress *p)
 	 * While standing back no wake-up is needed.
 	 */
 	store_relaxed(&p->sleep_until, p->away ? 0 : until);
+	full_fence();
+	if (!late && !p->away && next_deadline(p) < until)
+		return;
 	store_release(&p->asleep, true);	/* let_go()'s caller frees what callbacks used */
-	full_fence();	/* partner: let_go(), too */
-	if (load_relaxed(&p->lost))
+	full_fence();	/* partner: let_go() */
+	if (load_acquire(&p->lost))
 		return;
-	if (!late && !p->away && next_deadline(p) < until) {
-		store_relaxed(&p->asleep, false);
-		return;
-	}
 	ready = wait_until(pfd, n, until);
 	store_relaxed(&p->asleep, false);
 	full_fence();
-	if (load_relaxed(&p->lost))
+	if (load_acquire(&p->lost))
 		return;
 	store_relaxed(&p->sleep_until, 0);
 	if (until)
@@ -512,7 +511,7 @@ int progress_start(struct progress *p)
 
 void progress_stop(struct progress *p)
 {
-	bool running;
+	bool running, lost;
 
 	pthread_mutex_lock(&p->lock);
 	running = p->running;
@@ -521,8 +520,11 @@ void progress_stop(struct progress *p)
 	if (!running)
 		return;
 	if (!kick(p))
+		note_loss(p);
+	lost = load_acquire(&p->lost);
+	if (lost)
 		let_go(p);
-	p->left = load_relaxed(&p->lost) && !load_acquire(&p->ended);
+	p->left = lost && !load_acquire(&p->ended);
 	if (p->left)
 		pthread_detach(p->thread);
 	else
@@ -566,21 +568,33 @@ static bool remove_watch(struct progress *p, int fd)
 	return false;
 }
 
+/* Returns false if the thread is lost. */
+static bool await_notice(struct progress *p, uint64_t change)
+{
+	bool lost;
+
+	pthread_mutex_lock(&p->lock);
+	while (p->running && p->seen < change && !load_relaxed(&p->lost))
+		pthread_cond_wait(&p->noticed, &p->lock);
+	lost = p->running && p->seen < change;
+	pthread_mutex_unlock(&p->lock);
+	return !lost;
+}
+
 void progress_unwatch(struct progress *p, int fd)
 {
-	pthread_mutex_lock(&p->lock);
-	if (remove_watch(p, fd) && p->running && !pthread_equal(pthread_self(), p->thread)) {
-		uint64_t mine = p->changes;
+	uint64_t mine = 0;
 
-		if (!kick(p)) {
-			pthread_mutex_unlock(&p->lock);
-			let_go(p);
-			return;
-		}
-		while (p->running && p->seen < mine && !load_relaxed(&p->lost))
-			pthread_cond_wait(&p->noticed, &p->lock);
-	}
+	pthread_mutex_lock(&p->lock);
+	if (remove_watch(p, fd) && p->running && !pthread_equal(pthread_self(), p->thread))
+		mine = p->changes;
 	pthread_mutex_unlock(&p->lock);
+	if (!mine)
+		return;
+	if (!kick(p))
+		note_loss(p);
+	if (!await_notice(p, mine))
+		let_go(p);
 }
 
 void progress_hurry(struct progress *p, uint64_t at)

@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <setjmp.h>
@@ -650,6 +651,102 @@ static void a_program_may_close_its_descriptors(void **state)
 	close(s.fd);
 }
 
+/* The question for a deadline before the thread sleeps, and an answer that takes a while. */
+static struct {
+	bool stopped;	/* atomic */
+	bool used_late;
+	unsigned int calls;
+	sem_t called, returns;
+} slow;
+
+static uint64_t slow_deadline(void *arg)
+{
+	if (++slow.calls == 2) {	/* the first was for timeouts */
+		sem_post(&slow.called);
+		for (int i = 0; i < 50 && !load_acquire(&slow.stopped); i++)
+			usleep(1000);
+		slow.used_late = load_acquire(&slow.stopped);
+		sem_post(&slow.returns);
+	}
+	return VRB_NEVER;
+}
+
+static void expire_none(void *arg, uint64_t now)
+{
+}
+
+/* Whoever stops a thread that cannot be woken frees what the callbacks use. */
+static void a_thread_that_is_lost_asks_no_more(void **state)
+{
+	static const struct progress_ops ops = { .deadline = slow_deadline,
+						 .expire = expire_none };
+	static struct progress *p;	/* is left to a thread that could not be joined */
+	int fd = dup(STDERR_FILENO);
+
+	sem_init(&slow.called, 0, 0);
+	sem_init(&slow.returns, 0, 0);
+	close(fd);
+	progress_new(&ops, NULL, &p);	/* takes the lowest descriptor */
+	progress_start(p);
+	sem_wait(&slow.called);
+	close(fd);
+	progress_stop(p);
+	store_release(&slow.stopped, true);
+	progress_free(p);
+	sem_wait(&slow.returns);
+	assert_false(slow.used_late);
+}
+
+static struct {
+	struct progress *p;	/* is left to a thread that could not be joined */
+	struct source source;
+	sem_t called, may_return;
+} busy;
+
+static bool on_busy(void *arg, int fd)
+{
+	sem_post(&busy.called);
+	sem_wait(&busy.may_return);
+	usleep(20000);	/* the other thread finds that the descriptor is closed */
+	return true;
+}
+
+static void *unwatch_busy(void *arg)
+{
+	progress_unwatch(busy.p, busy.source.fd);
+	return NULL;
+}
+
+/* One thread waits for a callback; another one finds that nothing can wake the progress thread. */
+static void all_learn_that_the_thread_is_lost(void **state)
+{
+	struct pollfd wake = { .fd = dup(STDERR_FILENO), .events = POLLIN };
+	struct source other;
+	pthread_t thread;
+
+	source_init(&busy.source);
+	source_init(&other);
+	sem_init(&busy.called, 0, 0);
+	sem_init(&busy.may_return, 0, 0);
+	close(wake.fd);
+	progress_new(NULL, NULL, &busy.p);	/* takes the lowest descriptor */
+	progress_watch(busy.p, busy.source.fd, PROGRESS_OWN, on_busy, NULL);
+	progress_watch(busy.p, other.fd, PROGRESS_OWN, on_ready, &other);
+	progress_start(busy.p);
+	feed(&busy.source);
+	sem_wait(&busy.called);
+	pthread_create(&thread, NULL, unwatch_busy, NULL);
+	poll(&wake, 1, -1);
+	close(wake.fd);
+	sem_post(&busy.may_return);
+	progress_unwatch(busy.p, other.fd);
+	pthread_join(thread, NULL);
+	progress_stop(busy.p);
+	progress_free(busy.p);
+	close(other.fd);
+	close(busy.source.fd);
+}
+
 static void a_child_can_discard_it(void **state)
 {
 	struct progress *p;
@@ -694,6 +791,8 @@ int main(void)
 		cmocka_unit_test(a_stuck_job_is_left_behind),
 		cmocka_unit_test(a_job_that_runs_is_waited_for),
 		cmocka_unit_test(a_program_may_close_its_descriptors),
+		cmocka_unit_test(a_thread_that_is_lost_asks_no_more),
+		cmocka_unit_test(all_learn_that_the_thread_is_lost),
 		cmocka_unit_test(a_child_can_discard_it),
 	};
 
