@@ -97,9 +97,8 @@ static bool range_locked(const struct table *t, off_t at, off_t len)
 
 bool table_wait_over(struct table_wait *w, uint64_t turn, uint64_t now)
 {
-	uint64_t step = w->checked ? min(time_since(w->checked, now), TABLE_WAIT_STEP) : 0;
+	uint64_t step = time_wait_step(&w->checked, now);
 
-	w->checked = now;
 	w->total += step;
 	w->holder = turn == w->turn ? w->holder + step : 0;
 	w->turn = turn;

@@ -105,12 +105,6 @@ static_assert(HOST_BLOCKS % TABLE_CHUNK == 0 && HOST_SLOTS % TABLE_SLOTS == 0 &&
 #define TABLE_CLEANUP_TIMEOUT VRB_SECOND
 #define TABLE_WAIT_MAX (120 * VRB_SECOND)
 
-/*
- * What counts between two checks of a wait, at most: a process that was stopped meanwhile, perhaps
- * along with the holder, has not waited for it.
- */
-#define TABLE_WAIT_STEP (100 * VRB_MSEC)
-
 struct table {
 	int fd;
 	uint32_t pid_ns;	/* inode of this process's PID namespace; 0: unknown */

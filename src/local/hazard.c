@@ -21,8 +21,9 @@
 #include "util/time.h"
 #include "util/tuning.h"
 
+/* For a peer that is stopped, */
 #define BUSY_TIMEOUT  (10 * VRB_SECOND)
-/* For a peer that is stopped, if the memory stays registered, so that nobody unmaps it next. */
+/* and if the memory stays registered, so that nobody unmaps it next. */
 #define QUIET_TIMEOUT (100 * VRB_MSEC)
 
 /* Returns the first slot from `slot` on whose lane was ever claimed; SEG_PEERS: there is none. */
@@ -66,24 +67,24 @@ static bool goes_on(struct local *l, unsigned int slot, uint64_t waited, uint64_
 {
 	static const struct timespec pause = { .tv_nsec = LIMIT_HAZARD_PAUSE_NS };
 
-	if (waited < timeout) {
+	if (waited < QUIET_TIMEOUT) {
 		sched_yield();
 		return true;
 	}
-	if (waited >= BUSY_TIMEOUT || is_stopped(l, slot))
+	if (waited >= timeout && is_stopped(l, slot))
 		return false;
 	syscall(SYS_nanosleep, &pause, NULL);	/* no cancellation point */
 	return true;
 }
 
 /*
- * Waits until *hazard no longer holds the value. Gives up if the process in `slot` has died, after
- * the timeout if it is stopped, or after BUSY_TIMEOUT.
+ * Waits until *hazard no longer holds the value. Gives up if the process in `slot` has died, or,
+ * after the timeout, if it is stopped.
  */
 static void wait_hazard(struct local *l, unsigned int slot, const struct lane *lane,
 			const uint32_t *hazard, uint32_t value, uint64_t timeout)
 {
-	uint64_t since = 0;
+	uint64_t checked = 0, waited = 0;
 
 	for (unsigned int tries = 1; load_acquire(hazard) == value; tries++) {
 		if (tries % LIMIT_HAZARD_SPINS != 0) {
@@ -92,9 +93,8 @@ static void wait_hazard(struct local *l, unsigned int slot, const struct lane *l
 		}
 		if (!host_alive(l->host, slot, load_relaxed(&lane->sender)))
 			return;
-		if (since == 0)
-			since = clock_now();
-		if (!goes_on(l, slot, clock_now() - since, timeout)) {
+		waited += time_wait_step(&checked, clock_now());
+		if (!goes_on(l, slot, waited, timeout)) {
 			log_limited(LOG_LOCAL, LOG_WARN,
 				    "the process in slot %u has not finished its access to memory",
 				    slot);

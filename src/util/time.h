@@ -9,6 +9,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "util/compiler.h"
+
 #define VRB_NEVER   UINT64_MAX
 #define VRB_NSEC    1ull
 #define VRB_USEC    (1000 * VRB_NSEC)
@@ -28,6 +30,22 @@ static inline uint64_t time_after(uint64_t now, uint64_t delay)
 static inline uint64_t time_since(uint64_t then, uint64_t now)
 {
 	return now > then ? now - then : 0;
+}
+
+/* What counts between two checks of a wait, at most. */
+#define TIME_WAIT_STEP (100 * VRB_MSEC)
+
+/*
+ * What a check adds to the time that a loop has waited for another process; *checked is that of the
+ * last one, at first 0. A process that was itself stopped meanwhile, perhaps along with the other,
+ * or had no CPU, has not waited for it.
+ */
+static inline uint64_t time_wait_step(uint64_t *checked, uint64_t now)
+{
+	uint64_t step = *checked ? min(time_since(*checked, now), TIME_WAIT_STEP) : 0;
+
+	*checked = now;
+	return step;
 }
 
 static inline bool time_reached(uint64_t deadline, uint64_t now)

@@ -331,7 +331,7 @@ static void a_waiter_waits_while_the_lock_changes_hands(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++)
 		assert_int_equal(table_wait_over(&wait, steps[i].turn, steps[i].now),
 				 steps[i].over);
-	for (; now <= TABLE_WAIT_MAX; now += TABLE_WAIT_STEP)
+	for (; now <= TABLE_WAIT_MAX; now += TIME_WAIT_STEP)
 		assert_false(table_wait_over(&wait, now, now));
 	assert_false(table_wait_over(&wait, 9, TABLE_WAIT_MAX + 1));
 	assert_true(table_wait_over(&wait, 10, TABLE_WAIT_MAX + 2));
@@ -348,9 +348,9 @@ static void a_stopped_waiter_has_not_waited(void **state)
 		now += 2 * TABLE_WAIT_MAX;
 		assert_false(table_wait_over(&wait, 7, now));
 	}
-	for (uint64_t waited = 10 * TABLE_WAIT_STEP; waited < TABLE_LOCK_TIMEOUT;
-	     waited += TABLE_WAIT_STEP) {
-		now += TABLE_WAIT_STEP;
+	for (uint64_t waited = 10 * TIME_WAIT_STEP; waited < TABLE_LOCK_TIMEOUT;
+	     waited += TIME_WAIT_STEP) {
+		now += TIME_WAIT_STEP;
 		assert_false(table_wait_over(&wait, 7, now));
 	}
 	assert_true(table_wait_over(&wait, 7, now + 1));

@@ -9,6 +9,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "local/message.h"
 #include "local/parts.h"
@@ -21,6 +24,18 @@
 enum { NETNS = 42, SENDER = 0, RECEIVER, MEMBERS, SUCCESSORS = 20 };
 
 #define LONG_ACCESS (VRB_SECOND / 2)
+
+/* How often the clock was read, and the seconds for which this process was stopped; atomic. */
+static unsigned int clock_reads, stopped_s;
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	int ret = (int)syscall(SYS_clock_gettime, id, t);
+
+	t->tv_sec += load_acquire(&stopped_s);
+	fetch_add_relaxed(&clock_reads, 1);
+	return ret;
+}
 
 static struct host *host[MEMBERS];
 static struct local *local[MEMBERS];
@@ -143,7 +158,7 @@ static void a_sleep_ends_steady_polls(void **state)
 	local_forget_sender(to, &sender);
 }
 
-static bool over;	/* atomic */
+static bool over, left;	/* atomic: the access, the wait for it */
 
 static void *look_at_hazards(void *arg)
 {
@@ -214,6 +229,43 @@ static void an_access_is_waited_for_while_its_process_runs(void **state)
 	assert_true(waited);
 }
 
+static void await_reads(unsigned int n)
+{
+	for (unsigned int begin = load_relaxed(&clock_reads);
+	     load_relaxed(&clock_reads) - begin < n && !load_relaxed(&left);)
+		sched_yield();
+}
+
+static void *wait_unused(void *arg)
+{
+	bool *waited = arg;
+
+	local_wait_unused(local[RECEIVER], 1);
+	*waited = load_acquire(&over);
+	store_relaxed(&left, true);
+	return NULL;
+}
+
+/* The process that waits was stopped, perhaps along with the other one. */
+static void a_stop_of_the_waiting_process_ends_no_access(void **state)
+{
+	uint32_t *hazard = to->map.lane->hazard;
+	pthread_t waiter;
+	bool waited;
+
+	store_relaxed(&over, false);
+	store_relaxed(&left, false);
+	store_release(hazard, 1);
+	assert_int_equal(pthread_create(&waiter, NULL, wait_unused, &waited), 0);
+	await_reads(10);
+	store_release(&stopped_s, 60);
+	await_reads(10);
+	store_release(&over, true);
+	store_release(hazard, 0);
+	assert_int_equal(pthread_join(waiter, NULL), 0);
+	assert_true(waited);
+}
+
 #define CASE(f) cmocka_unit_test_setup_teardown(f, set_up, tear_down)
 
 int main(void)
@@ -225,6 +277,7 @@ int main(void)
 		CASE(a_sleep_ends_steady_polls),
 		CASE(a_lane_is_cleared_while_another_thread_looks_at_its_hazards),
 		CASE(an_access_is_waited_for_while_its_process_runs),
+		CASE(a_stop_of_the_waiting_process_ends_no_access),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
