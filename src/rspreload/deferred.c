@@ -30,7 +30,8 @@
 
 enum {
 	RETRY_MS = 2,    /* while another child has the port */
-	GRACE_MS = 5000, /* for a requested connection whose TCP has ended */
+	GRACE_PARTS = 50, /* for a requested connection whose TCP has ended */
+	GRACE_PART_MS = 100,
 	GREETING = 4, /* zero bytes */
 };
 
@@ -241,6 +242,19 @@ static bool requested(int listener)
 	return !rgetsockopt(listener, IPPROTO_TCP, TCP_INFO, &info, &len) && info.tcpi_unacked;
 }
 
+/* In parts, as a stop of this process is no grace, but ends the wait in which it happens. */
+static int await_requested(struct pollfd *listener)
+{
+	int ready = 0;
+
+	for (int i = 0; i < GRACE_PARTS && !ready; i++) {
+		ready = await(rpoll, listener, 1, GRACE_PART_MS);
+		if (ready < 0 && errno == EINTR)
+			ready = 0;
+	}
+	return ready;
+}
+
 static void close_listener(void *listener)
 {
 	rclose(*(int *)listener);
@@ -261,7 +275,7 @@ static int accept_from(int listener, int number)
 		ready = await_among_others(rpoll, p, 2, -1);
 	while (ready < 0 ? errno == EINTR : !p[0].revents && !p[1].revents);
 	if (ready > 0 && !p[0].revents)
-		ready = requested(listener) ? await(rpoll, p, 1, GRACE_MS) : 0;
+		ready = requested(listener) ? await_requested(p) : 0;
 	fd = ready > 0 && p[0].revents ? raccept(listener, NULL, NULL) : -1;
 	pthread_cleanup_pop(1);
 	return fd;

@@ -198,6 +198,16 @@ static struct timespec end_of(const struct timespec *timeout)
 	return end;
 }
 
+static int receive_really(int number, struct mmsghdr *msgs, unsigned int n, int flags,
+			  struct timespec *timeout)
+{
+	int got = real()->recvmmsg(number, msgs, n, flags, timeout);
+
+	for (int i = 0; i < got; i++)
+		deferred_take_from(&msgs[i].msg_hdr);
+	return got;
+}
+
 /* As the system's, it looks at the time after each message only. */
 PRELOAD_EXPORT int recvmmsg(int number, struct mmsghdr *msgs, unsigned int n, int flags,
 			    struct timespec *timeout)
@@ -209,7 +219,7 @@ PRELOAD_EXPORT int recvmmsg(int number, struct mmsghdr *msgs, unsigned int n, in
 	if (fd == DEFERRED_LATER)
 		return -1;
 	if (fd < 0)
-		return real()->recvmmsg(number, msgs, n, flags, timeout);
+		return receive_really(number, msgs, n, flags, timeout);
 	for (i = 0; i < n && !(i && timeout && is_over(&end)); i++) {
 		ssize_t got = recvmsg(number, &msgs[i].msg_hdr, flags & ~MSG_WAITFORONE);
 

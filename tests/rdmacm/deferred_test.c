@@ -6,6 +6,7 @@
  * socket keeps when it becomes an rsocket.
  */
 #include <arpa/inet.h>
+#include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <netinet/tcp.h>
@@ -222,6 +223,8 @@ static void send_number(int to, int number)
 	CHECK_EQ(sendmsg(to, &msg, 0), 1);
 }
 
+static bool several; /* messages can be received by one call */
+
 static int receive_number(int from)
 {
 	union {
@@ -232,9 +235,15 @@ static int receive_number(int from)
 	struct iovec iov = { &x, 1 };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c,
 			      .msg_controllen = sizeof(c) };
+	struct mmsghdr one = { .msg_hdr = msg };
 	int number;
 
-	CHECK_EQ(recvmsg(from, &msg, 0), 1);
+	if (several) {
+		CHECK_EQ(recvmmsg(from, &one, 1, 0, NULL), 1);
+		CHECK_EQ(one.msg_len, 1);
+	} else {
+		CHECK_EQ(recvmsg(from, &msg, 0), 1);
+	}
 	memcpy(&number, CMSG_DATA(&c.h), sizeof(number));
 	return number;
 }
@@ -340,6 +349,52 @@ static void answers_for_all_connections(void)
 	CHECK_EQ(close(listener), 0);
 	CHECK_EQ(close(go[0]), 0);
 	CHECK_EQ(close(go[1]), 0);
+}
+
+/* ---- A server that is stopped ---- */
+
+static bool stops; /* it sees that TCP has ended, and then nothing for as long as it waits */
+
+/* librspreload.so calls this one. */
+int rpoll(struct pollfd *fds, nfds_t n, int timeout)
+{
+	int (*really)(struct pollfd *, nfds_t, int) = dlsym(RTLD_NEXT, "rpoll");
+	int ready = 0;
+
+	if (stops && n == 1) {
+		stops = false;
+	} else if (stops && n == 2) {
+		fds[0].revents = 0;
+		ready = (int)syscall(SYS_poll, fds + 1, 1, -1);
+	} else {
+		ready = really(fds, n, timeout);
+	}
+	return ready;
+}
+
+/* The connection that it does not see yet when it goes on is not lost. */
+static void is_stopped_before_it_accepts(void)
+{
+	struct sockaddr_in a;
+	int listener = listen_at(&a), to, status;
+	pid_t client = fork();
+	char c = 0;
+
+	if (!client) {
+		to = connect_to(&a);
+		CHECK_EQ(write(to, "s", 1), 1);
+		CHECK_EQ(read(to, &c, 1), 0);
+		exit(0);
+	}
+	to = accept(listener, NULL, NULL);
+	stops = true;
+	CHECK_EQ(read(to, &c, 1), 1);
+	CHECK_EQ(c, 's');
+	CHECK(!stops);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(listener), 0);
+	CHECK_EQ(waitpid(client, &status, 0), client);
+	CHECK_EQ(status, 0);
 }
 
 /* ---- A client of one thread, and a server that serves one client at a time ---- */
@@ -589,6 +644,9 @@ int main(int argc, char **argv)
 	another_serves(serve_by_exec, false);
 	another_serves(serve_by_message, true);
 	another_serves(serve_by_message, false);
+	several = true;
+	another_serves(serve_by_message, true);
+	is_stopped_before_it_accepts();
 	serves_in_turn(0);
 	serves_in_turn(1);
 	serves_in_turn(EPOLLET);
