@@ -14,6 +14,7 @@
 #include "host/state.h"
 #include "run/config.h"
 #include "run/log.h"
+#include "run/proc_state.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
@@ -524,19 +525,24 @@ bool host_alive(struct host *h, int slot, uint64_t incarnation)
 {
 	struct host_peer peer;
 
-	if (!host_peer(h, slot, &peer) || peer.incarnation != incarnation)
-		return false;
-	return slot == h->slot || table_slot_locked(&h->table, slot);
+	return host_peer(h, slot, &peer) && peer.incarnation == incarnation &&
+	       (slot == h->slot || table_slot_locked(&h->table, slot));
+}
+
+bool host_is_stopped(struct host *h, int slot)
+{
+	struct host_peer peer;
+
+	return host_peer(h, slot, &peer) && proc_is_stopped(peer.pid);
 }
 
 bool host_incarnation_alive(struct host *h, uint64_t incarnation)
 {
 	struct walk walk;
 
-	for (int slot = 0; h->shared && slot < HOST_SLOTS; slot++) {
+	for (int slot = 0; h->shared && slot < HOST_SLOTS; slot++)
 		if (next_slot(h, &walk, slot)->incarnation == incarnation)
 			return host_alive(h, slot, incarnation);
-	}
 	return false;
 }
 

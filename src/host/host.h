@@ -149,6 +149,9 @@ bool host_same_network(struct host *h, int slot);
 /* Returns true while the process with this incarnation is alive. */
 bool host_alive(struct host *h, int slot, uint64_t incarnation);
 
+/* Is the slot's process stopped, by a signal or a debugger? False, too, if that is unknown. */
+bool host_is_stopped(struct host *h, int slot);
+
 /* Returns true if any live process of this host has this incarnation. Slow. */
 bool host_incarnation_alive(struct host *h, uint64_t incarnation);
 

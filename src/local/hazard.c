@@ -16,7 +16,6 @@
 #include "local/segment.h"
 #include "run/clock.h"
 #include "run/log.h"
-#include "run/proc_state.h"
 #include "util/atomic.h"
 #include "util/time.h"
 #include "util/tuning.h"
@@ -52,13 +51,6 @@ static const struct lane *next_lane(struct local *l, unsigned int *slot)
 	return NULL;
 }
 
-static bool is_stopped(struct local *l, unsigned int slot)
-{
-	struct host_peer peer;
-
-	return host_peer(l->host, slot, &peer) && proc_is_stopped(peer.pid);
-}
-
 /*
  * A long copy, or one whose process gets little of a CPU, takes longer than a stopped process is
  * waited for. Then the wait leaves the CPU to it.
@@ -71,7 +63,7 @@ static bool goes_on(struct local *l, unsigned int slot, uint64_t waited, uint64_
 		sched_yield();
 		return true;
 	}
-	if (waited >= timeout && is_stopped(l, slot))
+	if (waited >= timeout && host_is_stopped(l->host, (int)slot))
 		return false;
 	syscall(SYS_nanosleep, &pause, NULL);	/* no cancellation point */
 	return true;

@@ -6,8 +6,11 @@
 #include <dirent.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "rnd.h"
@@ -16,9 +19,39 @@
 enum {
 	WRITES = 100,	/* fit into a lane */
 	OPENING = 4,
-	STOPPED_MS = 1500,	/* longer than a message may take to end */
+	STOPPED_MS = 1500,	/* longer than a message takes to end */
+	FROZEN_S = 300,
+	LATE_LEN = 5000,	/* several packets */
+	LOOKS = 100,		/* of the home at the clock, in which it has begun to move */
 	MANY = 100,
 };
+
+/* A process that is stopped for FROZEN_S: its clock jumps. Shared and atomic; NULL: none. */
+static struct frozen {
+	pid_t pid;
+	int seconds, looks;
+} *frozen;
+
+__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *t)
+{
+	int ret = (int)syscall(SYS_clock_gettime, id, t);
+
+	if (frozen && __atomic_load_n(&frozen->pid, __ATOMIC_RELAXED) == getpid()) {
+		t->tv_sec += __atomic_load_n(&frozen->seconds, __ATOMIC_RELAXED);
+		__atomic_fetch_add(&frozen->looks, 1, __ATOMIC_RELAXED);
+	}
+	return ret;
+}
+
+/* Or until the process has something to say. */
+static void await_looks(const struct child *c)
+{
+	int looks = __atomic_load_n(&frozen->looks, __ATOMIC_RELAXED);
+
+	while (__atomic_load_n(&frozen->looks, __ATOMIC_RELAXED) - looks < LOOKS &&
+	       !member_has_command(c->sock))
+		usleep(1000);
+}
 
 /* A handle answers queries and gets the QP's events. */
 static void test_open(void)
@@ -210,12 +243,24 @@ static void test_waiting(void)
 	group_end(&f);
 }
 
+/* The home, too, does not run. */
+static void freeze(const struct child *c)
+{
+	__atomic_store_n(&frozen->pid, c->pid, __ATOMIC_RELAXED);
+	await_looks(c);
+	__atomic_store_n(&frozen->seconds, FROZEN_S, __ATOMIC_RELAXED);
+	await_looks(c);
+}
+
 /* The process that executes the last request does not run for a while; the home closes its QP. */
-static void test_stopped(void)
+static void stop(bool home_too)
 {
 	struct group f = { 0 };
 
 	group_timeout = NO_TIMEOUT;
+	frozen = mmap(NULL, sizeof(*frozen), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1,
+		      0);
+	CHECK(frozen != MAP_FAILED);
 	group_start(&f);
 	group_run(&f, 1, OPEN);
 	group_send(&f, 2, 8);
@@ -224,10 +269,45 @@ static void test_stopped(void)
 	xrc_send(&f.x, IBV_WR_SEND, f.member_info[2].srqn, 0, 8, NULL, 1, 0);
 	CHECK_EQ(group_query(&f, 0, STATE), IBV_QPS_RTS);
 	group_send_command(f.child[0].sock, CLOSE);
-	usleep(STOPPED_MS * 1000);
+	if (home_too)
+		freeze(&f.child[0]);
+	else
+		usleep(STOPPED_MS * 1000);
 	CHECK_EQ(kill(f.child[2].pid, SIGCONT), 0);
 	group_expect(&f, IBV_WC_SUCCESS);
 	CHECK_EQ(group_take(&f, 2).status, IBV_WC_SUCCESS);
+	rc_barrier(f.child[0].sock);
+	CHECK_EQ(group_query(&f, 1, STATE), IBV_QPS_RTS);
+	group_send(&f, 2, 100);
+	group_end(&f);
+}
+
+static void test_stopped(void)
+{
+	stop(false);
+}
+
+static void test_frozen(void)
+{
+	stop(true);
+}
+
+/* The end of a message takes a while to arrive, and the home closes its QP meanwhile. */
+static void test_late(void)
+{
+	struct group f = { 0 };
+
+	group_timeout = NO_TIMEOUT;
+	group_start_receivers(&f);
+	setenv("VERBENA_FAULTS", "packet tx opcode SEND_LAST delay 1500ms", 1);
+	group_connect(&f);
+	group_run(&f, 1, OPEN);
+	group_run(&f, 2, POST);
+	xrc_send(&f.x, IBV_WR_SEND, f.member_info[2].srqn, 0, LATE_LEN, NULL, 1, 0);
+	CHECK_EQ(group_query(&f, 0, STATE), IBV_QPS_RTS);
+	group_send_command(f.child[0].sock, CLOSE);
+	group_expect(&f, IBV_WC_SUCCESS);
+	CHECK_EQ(group_take(&f, 2).byte_len, LATE_LEN);
 	rc_barrier(f.child[0].sock);
 	CHECK_EQ(group_query(&f, 1, STATE), IBV_QPS_RTS);
 	group_send(&f, 2, 100);
@@ -337,6 +417,7 @@ int main(int argc, char **argv)
 		{ "MODIFY", test_open_modify }, { "INHERIT", test_inherit },
 		{ "MOVE", test_move },          { "ORPHAN", test_orphan },
 		{ "WAITING", test_waiting },    { "STOPPED", test_stopped },
+		{ "FROZEN", test_frozen },      { "LATE", test_late },
 		{ "ARRIVED", test_arrived },    { "MANY", test_many },
 	};
 

@@ -662,6 +662,20 @@ bool vrb_delegation_unanswered(const struct vrb_qp *qp)
 	return qp->xrc.delegation && is_unanswered(qp->xrc.delegation);
 }
 
+uint64_t vrb_delegation_progress(const struct vrb_qp *qp)
+{
+	const struct vrb_delegation *d = qp->xrc.delegation;
+
+	return (uint64_t)(d ? d->done : 0) << 32 | roce_expected_psn(&qp->roce);
+}
+
+bool vrb_delegation_stopped(const struct vrb_qp *qp)
+{
+	if (vrb_delegation_unanswered(qp))
+		return host_is_stopped(vrb.host, qp->xrc.delegation->to.slot);
+	return qp->peer.process && host_is_stopped(vrb.host, qp->peer.slot);
+}
+
 void vrb_delegation_modified(struct vrb_qp *qp)
 {
 	struct vrb_delegation *d = qp->xrc.delegation;

@@ -48,6 +48,12 @@ bool vrb_delegation_settled(struct vrb_qp *qp, uint64_t now);
 /* Does another process have a request to execute? */
 bool vrb_delegation_unanswered(const struct vrb_qp *qp);
 
+/* A number that changes as the requests make progress. */
+uint64_t vrb_delegation_progress(const struct vrb_qp *qp);
+
+/* Is the process stopped that is to make it: the one above, or else the requester? */
+bool vrb_delegation_stopped(const struct vrb_qp *qp);
+
 /* Get, validate and apply the configuration of a remote responder. */
 struct xrc_config vrb_delegation_config(const struct vrb_qp *qp);
 bool vrb_delegation_config_ok(const struct xrc_config *c);

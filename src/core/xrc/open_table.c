@@ -19,9 +19,13 @@
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/compiler.h"
+#include "util/sleep.h"
+#include "util/time.h"
 
-#define SETTLE_TIMEOUT VRB_SECOND	/* limit for a message in progress */
-#define ANSWER_TIMEOUT (10 * VRB_SECOND)	/* and for a process that executes requests */
+/* Limits without progress for a message, and for a process that lives, but may get no CPU. */
+#define SETTLE_TIMEOUT (10 * VRB_SECOND)
+#define ANSWER_TIMEOUT (60 * VRB_SECOND)
+#define PAUSE	       (50 * VRB_USEC)
 
 struct open_entry {
 	struct list node;
@@ -221,22 +225,40 @@ int vrb_open_table_on_add(const struct xrc_msg *m, uint64_t now, void *reply, si
 
 /* ---- migration of the home ---- */
 
+struct silence {
+	uint64_t checked, waited;
+	uint64_t progress;	/* that of the requests, until now */
+};
+
+/* True if it was too long, and the process that could end it is not stopped. */
+static bool is_lost(struct silence *s, const struct vrb_qp *qp, uint64_t now)
+{
+	uint64_t step = time_wait_step(&s->checked, now), progress = vrb_delegation_progress(qp);
+
+	s->waited = progress == s->progress ? s->waited + step : 0;
+	s->progress = progress;
+	if (s->waited <= (vrb_delegation_unanswered(qp) ? ANSWER_TIMEOUT : SETTLE_TIMEOUT))
+		return false;
+	s->waited = 0;
+	return !vrb_delegation_stopped(qp);
+}
+
 /* Stops accepting messages, fetches the state and sends all pending output. Must hold no lock. */
 static void bring_home(struct vrb_qp *qp)
 {
-	uint64_t start = clock_now(), now = start, answered = start;
+	struct silence silence = { 0 };
 	bool settled;
 
 	do {
-		vrb_poll_messages();
+		uint64_t now;
+
+		if (!vrb_poll_messages() && silence.checked)
+			sleep_whole(PAUSE);
 		now = clock_now();
 		lock_acquire(&qp->lock);
 		qp->xrc.migrating = VRB_HOME_LEAVES;
 		settled = vrb_delegation_settled(qp, now);
-		if (vrb_delegation_unanswered(qp))
-			answered = now;
-		/* The requester does not complete its message, or that process is stopped: fail. */
-		if (!settled && (now - answered > SETTLE_TIMEOUT || now - start > ANSWER_TIMEOUT)) {
+		if (!settled && is_lost(&silence, qp, now)) {
 			roce_snapshot_lost(&qp->roce);
 			settled = true;
 		}

@@ -254,9 +254,9 @@ static int call(struct vrb_qp *handle, enum xrc_call what, const void *body, siz
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	uint32_t qpn = handle->wq.qpn;
-	uint64_t start = clock_now();
+	uint64_t checked = 0, waited = 0;
 
-	while (clock_now() - start < CALL_TIMEOUT) {
+	while ((waited += time_wait_step(&checked, clock_now())) < CALL_TIMEOUT) {
 		int slot = host_owner(vrb.host, qpn), err = EAGAIN;
 
 		if (is_ours(handle))

@@ -5,11 +5,15 @@
 #include <string.h>
 #include <time.h>
 
+#include "core/base/state.h"
 #include "core/progress/poll_loop.h"
+#include "host/host.h"
 #include "run/clock.h"
 #include "util/lock.h"
 
 #define RPC_TIMEOUT (5 * VRB_SECOND)
+/* Without an answer the QP would be lost: for one that gets no CPU, and longer if it is stopped. */
+#define IMPORT_TIMEOUT (60 * VRB_SECOND)
 
 enum { PAUSE_NS = 50000 };
 
@@ -21,6 +25,11 @@ struct rpc {
 	int err;
 	void *reply;
 	size_t len;
+};
+
+struct wait {
+	uint64_t checked, waited;
+	uint64_t timeout;
 };
 
 static struct lock rpc_lock;	/* a leaf */
@@ -41,26 +50,30 @@ static bool is_done(struct rpc *rpc)
  * Waits for a moment; returns 0 to continue, or ESRCH or ETIMEDOUT. The waiting thread polls,
  * because there may be no progress thread and the other process may need room in our lane or inbox.
  */
-static int wait_once(struct xrc_peer *to, uint64_t start)
+static int wait_once(struct xrc_peer *to, struct wait *w)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_NS };
 	uint64_t now = clock_now();
 
 	if (!xrc_peer_alive(to, now))
 		return ESRCH;
-	if (now - start >= RPC_TIMEOUT)
-		return ETIMEDOUT;
+	w->waited += time_wait_step(&w->checked, now);
+	if (w->waited >= w->timeout) {
+		if (w->timeout < IMPORT_TIMEOUT || !host_is_stopped(vrb.host, to->slot))
+			return ETIMEDOUT;
+		w->waited = 0;
+	}
 	if (!vrb_poll_messages())
 		nanosleep(&pause, NULL);
 	return 0;
 }
 
-static int await(struct rpc *rpc, struct xrc_peer *to, uint64_t start)
+static int await(struct rpc *rpc, struct xrc_peer *to, struct wait *w)
 {
 	int err = 0;
 
 	while (!err && !is_done(rpc))
-		err = wait_once(to, start);
+		err = wait_once(to, w);
 	return err ? err : rpc->err;
 }
 
@@ -69,7 +82,7 @@ int xrc_rpc(int slot, enum xrc_call call, uint32_t qpn, const void *body, size_t
 {
 	struct xrc_head head = { .kind = XRC_RPC, .qpn = qpn, .epoch = call };
 	struct rpc rpc = { .reply = reply, .len = reply_len };
-	uint64_t start = clock_now();
+	struct wait wait = { .timeout = call == XRC_CALL_IMPORT ? IMPORT_TIMEOUT : RPC_TIMEOUT };
 	struct xrc_peer to;
 	int err, over = 0;
 
@@ -81,11 +94,11 @@ int xrc_rpc(int slot, enum xrc_call call, uint32_t qpn, const void *body, size_t
 	lock_release(&rpc_lock);
 	do
 		err = xrc_send(&to, &head, body, body_len, state, state_len, NULL, 0);
-	while (err == EAGAIN && !(over = wait_once(&to, start)));
+	while (err == EAGAIN && !(over = wait_once(&to, &wait)));
 	if (err)
 		err = over ? over : ESRCH;
 	else
-		err = await(&rpc, &to, start);
+		err = await(&rpc, &to, &wait);
 	lock_acquire(&rpc_lock);
 	list_del(&rpc.node);
 	lock_release(&rpc_lock);
