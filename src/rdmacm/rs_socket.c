@@ -21,13 +21,11 @@
 #include "rdmacm/rs_name.h"
 #include "rdmacm/rs_service.h"
 #include "rdmacm/rs_wait.h"
-#include "run/clock.h"
 #include "util/atomic.h"
 #include "util/time.h"
 
-enum {
-	LINGER_MS = 10000, /* for sent data to be acknowledged; default of SO_LINGER */
-};
+/* for sent data to be acknowledged; default of SO_LINGER */
+#define LINGER (10 * VRB_SECOND)
 
 /* ---- Lifetime ---- */
 
@@ -405,11 +403,12 @@ static bool all_arrived(struct rsocket *rs)
 	return rs->state == RS_FAILED || rs->peer_gone || rs_stream_idle(&rs->stream);
 }
 
-static int linger_ms(const struct rsocket *rs)
+static uint64_t linger_for(const struct rsocket *rs)
 {
 	if (!rs->opt.linger.l_onoff)
-		return LINGER_MS;
-	return rs->opt.linger.l_linger < INT32_MAX / 1000 ? rs->opt.linger.l_linger * 1000 : -1;
+		return LINGER;
+	return rs->opt.linger.l_linger < 0 ? VRB_NEVER :
+					     (uint64_t)rs->opt.linger.l_linger * VRB_SECOND;
 }
 
 /* As the program wishes, rclose() does not wait for data to arrive. */
@@ -422,6 +421,7 @@ static bool resets(const struct rsocket *rs)
 static int shut(struct rsocket *rs, bool reading, bool writing)
 {
 	bool read_on = rs->can_read && !reading, write_on = rs->can_write && !writing;
+	uint64_t left;
 	int err;
 
 	/* A direction that the peer has already shut down is announced along with the other. */
@@ -431,7 +431,8 @@ static int shut(struct rsocket *rs, bool reading, bool writing)
 		return 0;
 	}
 	rs->stops_sending = rs->can_write;
-	err = rs_await_anyway(rs, can_shut, linger_ms(rs));
+	left = linger_for(rs);
+	err = rs_await_anyway(rs, can_shut, &left);
 	rs->stops_sending = false;
 	if (err || rs->state != RS_OPEN)
 		return err == EAGAIN ? ETIMEDOUT : err;
@@ -493,6 +494,8 @@ static void give_up_sent(struct rsocket *rs)
 /* Afterwards the connection can be destroyed: sent data was acknowledged, or never will be. */
 static void finish_stream(struct rsocket *rs)
 {
+	uint64_t left = linger_for(rs);
+
 	/* As TCP does then, the stream is broken off, and does not just end. */
 	rs->stream.cut = rs->state == RS_OPEN && resets(rs);
 	if (rs->stream.cut)
@@ -500,7 +503,7 @@ static void finish_stream(struct rsocket *rs)
 	else if (rs->state == RS_OPEN)
 		shut(rs, true, true);
 	if (rs->state == RS_CLOSED && rs->stream.cq && !resets(rs))
-		rs_await_anyway(rs, all_arrived, linger_ms(rs));
+		rs_await_anyway(rs, all_arrived, &left);
 	rs_closed(rs);
 }
 
@@ -561,23 +564,21 @@ CMA_EXPORT int rclose(int fd)
 
 /* ---- Exit ---- */
 
-static uint64_t exit_by;
+static uint64_t exit_left;	/* of LINGER, for all */
 
 static void flush(struct rsocket *rs)
 {
-	uint64_t now = clock_now();
-
 	/* If this thread exits within a call, the lock is its own. */
 	if (!rs_is_stream(rs) || pthread_mutex_trylock(&rs->lock))
 		return;
-	if (rs->stream.cq && !resets(rs) && now < exit_by && !rs_call_interrupted())
-		rs_await_anyway(rs, all_arrived, (int)((exit_by - now) / VRB_MSEC));
+	if (rs->stream.cq && !resets(rs) && exit_left && !rs_call_interrupted())
+		rs_await_anyway(rs, all_arrived, &exit_left);
 	give_up_sent(rs);
 	pthread_mutex_unlock(&rs->lock);
 }
 
 void rs_flush_all(void)
 {
-	exit_by = clock_now() + LINGER_MS * VRB_MSEC;
+	exit_left = LINGER;
 	rs_for_each(flush);
 }

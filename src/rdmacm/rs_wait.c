@@ -319,13 +319,22 @@ int rs_left(uint64_t until)
 	return now < until ? (int)((until - now + VRB_MSEC - 1) / VRB_MSEC) : 0;
 }
 
-int rs_await_anyway(struct rsocket *rs, bool (*ready)(struct rsocket *rs), int timeout_ms)
+static int await_part(struct rsocket *rs, bool (*ready)(struct rsocket *rs), uint64_t *left)
 {
-	uint64_t until = rs_until(timeout_ms);
+	uint64_t checked = clock_now(), part = min(*left, TIME_WAIT_STEP);
+	int err = rs_await(rs, NULL, ready, false, (int)((part + VRB_MSEC - 1) / VRB_MSEC));
+
+	*left -= min(*left, time_wait_step(&checked, clock_now()));
+	return err == EAGAIN && *left ? EINTR : err;
+}
+
+int rs_await_anyway(struct rsocket *rs, bool (*ready)(struct rsocket *rs), uint64_t *left)
+{
 	int err;
 
 	do
-		err = rs_await(rs, NULL, ready, false, rs_left(until));
+		err = *left == VRB_NEVER ? rs_await(rs, NULL, ready, false, -1) :
+					   await_part(rs, ready, left);
 	while (err == EINTR);
 	return err;
 }

@@ -60,8 +60,11 @@ int rs_sleep(struct pollfd *fds, nfds_t n, int timeout_ms);
 int rs_await(struct rsocket *rs, enum rs_turn *turn, bool (*ready)(struct rsocket *rs),
 	     bool nonblock, int timeout_ms);
 
-/* The same, and signals do not end it. */
-int rs_await_anyway(struct rsocket *rs, bool (*ready)(struct rsocket *rs), int timeout_ms);
+/*
+ * The same, and signals do not end it. Waits for at most *left ns, VRB_NEVER: no limit, and
+ * subtracts what it has waited: not the time in which this process was stopped.
+ */
+int rs_await_anyway(struct rsocket *rs, bool (*ready)(struct rsocket *rs), uint64_t *left);
 
 /* The end of a call with this limit of time, and the ms that are left; -1: no limit. */
 uint64_t rs_until(int timeout_ms);
