@@ -31,7 +31,7 @@ enum {
 
 #define ASIDE	"exit-mads."
 #define SUCCESSOR "successor"	/* suffix: a dead process's, claimed by this slot */
-#define TOO_OLD (60 * 60)	/* seconds that unclaimed exit MADs are kept */
+#define TOO_OLD (60 * 60)	/* seconds that exit MADs of other networks are kept */
 
 struct record {
 	uint32_t valid;
@@ -261,13 +261,17 @@ void exit_mads_pass_on(struct host *h, int slot, const struct table_slot *s)
 	put_aside(h, slot, s, SUCCESSOR, "." SUCCESSOR);
 }
 
+/*
+ * Since it was put aside, by the wall clock, which has the same time in all containers. The last
+ * record may have been written days before.
+ */
 static bool is_too_old(const struct host *h, const char *name)
 {
 	struct stat st;
 
 	return !strncmp(name, ASIDE, strlen(ASIDE)) &&
 	       !fstatat(h->dir.fd, name, &st, AT_SYMLINK_NOFOLLOW) &&
-	       time(NULL) - st.st_mtime > TOO_OLD;
+	       time(NULL) - st.st_ctime > TOO_OLD;
 }
 
 /* Does the file contain exit MADs of this network namespace? */
@@ -349,12 +353,12 @@ static bool execute_all(struct host *h, DIR *d, host_exit_mad_fn fn, void *arg)
 	bool done = true;
 
 	while (done && (e = readdir(d))) {
-		if (is_too_old(h, e->d_name))
+		if (is_ours(h, e->d_name)) {
+			take(h, e->d_name);
+			done = execute(h, fn, arg);
+		} else if (is_too_old(h, e->d_name)) {
 			unlinkat(h->dir.fd, e->d_name, 0);
-		if (!is_ours(h, e->d_name))
-			continue;
-		take(h, e->d_name);
-		done = execute(h, fn, arg);
+		}
 	}
 	return done;
 }

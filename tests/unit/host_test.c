@@ -9,8 +9,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "host/dir.h"
@@ -125,6 +127,18 @@ static void dead_processes_are_found_despite_lost_events(void **state)
 
 enum { EXIT_MADS = 3 };
 
+static time_t clock_step;	/* of the wall clock */
+
+time_t time(time_t *t)
+{
+	struct timespec now;
+
+	clock_gettime(CLOCK_REALTIME, &now);
+	if (t)
+		*t = now.tv_sec + clock_step;
+	return now.tv_sec + clock_step;
+}
+
 static unsigned int mads_sent;
 
 static bool send_all(void *arg, const struct net_path *path, const uint8_t mad[HOST_MAD_LEN])
@@ -189,6 +203,55 @@ static void pending_exit_mads_outlive_their_sender(void **state)
 	assert_int_equal(mads_sent, EXIT_MADS);
 	assert_int_equal(files_with_prefix("exit-mads"), 0);
 	host_leave(b);
+}
+
+/* The file of exit MADs was last written then: so was that of a process with a long connection. */
+static void make_old(const char *name)
+{
+	const struct timespec times[2] = { 0 };
+	int dirfd = open(run_dir, O_RDONLY | O_DIRECTORY);
+
+	assert_int_equal(utimensat(dirfd, name, times, 0), 0);
+	close(dirfd);
+}
+
+static void die_after_days(void)
+{
+	struct host *h = join();
+	uint8_t mad[HOST_MAD_LEN] = { 1 };
+	char name[32];
+
+	host_file_name(host_slot(h), "exit-mads", name);
+	if (host_exit_mad_write(h, 0, &some_path, mad))
+		_exit(1);
+	make_old(name);
+	_exit(0);
+}
+
+/* The clock is set before they are executed. Nobody executes those of another network. */
+static void exit_mads_of_a_long_life_are_executed(void **state)
+{
+	static const char foreign[] = "exit-mads.ffffffffffffffff.0000000000000001";
+	struct host *h = join();
+	int dirfd = open(run_dir, O_RDONLY | O_DIRECTORY);
+
+	close(openat(dirfd, foreign, O_WRONLY | O_CREAT, 0600));
+	make_old(foreign);
+	mads_sent = 0;
+	in_child(die_after_days);
+	assert_int_equal(host_reap(h), 1);
+	assert_true(host_exit_mad_execute(h, send_all, NULL));
+	assert_int_equal(mads_sent, 1);
+	assert_int_equal(faccessat(dirfd, foreign, F_OK, 0), 0);
+	in_child(die_after_days);
+	clock_step = 7200;
+	assert_int_equal(host_reap(h), 1);
+	assert_true(host_exit_mad_execute(h, send_all, NULL));
+	clock_step = 0;
+	assert_int_equal(mads_sent, 2);
+	assert_int_equal(faccessat(dirfd, foreign, F_OK, 0), -1);
+	close(dirfd);
+	host_leave(h);
 }
 
 /* While it is set, the host that each close() finds. */
@@ -492,6 +555,7 @@ int main(void)
 		IN_DIR(an_exiting_process_is_checked_again),
 		IN_DIR(dead_processes_are_found_despite_lost_events),
 		IN_DIR(pending_exit_mads_outlive_their_sender),
+		IN_DIR(exit_mads_of_a_long_life_are_executed),
 		IN_DIR(a_fork_while_exit_mads_are_sent_closes_no_file),
 		IN_DIR(the_latest_exit_mads_are_executed),
 		IN_DIR(a_killed_process_leaves_whole_exit_mads),
