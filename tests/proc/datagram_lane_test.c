@@ -7,6 +7,7 @@
  *	IN_TURN	The same QP sends to another process in turn, which must get its datagrams without
  *		waiting for each of the others. Then the stopped one continues and must get all of
  *		its own.
+ *	CLOSED	Then the sender closes its device, and is stopped, too, for a minute by its clock.
  *	GROUP	Both are members of a multicast group.
  *	MUCH	In turn, so many that not all can be kept: the first ones are.
  *	SUCCESSOR
@@ -18,6 +19,8 @@
 #include <errno.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "child.h"
@@ -36,7 +39,27 @@ enum {
 	MUCH = 2 * (LIMIT_BACKLOG_PEER_MIB << 20) / LARGE,
 	LAST = 0xffffffff,	/* immediate data: no more will come */
 	GROUP_QPN = 0xffffff,
+	READS = 1000,		/* of the clock, by which a close waits for room */
 };
+
+/* A process that closes its device. Each of its looks at the clock takes a microsecond. */
+static struct {
+	const struct child *peer;	/* stopped, as this process is; NULL: it does not close */
+	struct timespec begin;
+	int reads;
+} closing;
+
+__attribute__((visibility("default"))) int clock_gettime(clockid_t id, struct timespec *t)
+{
+	if (!closing.peer)
+		return (int)syscall(SYS_clock_gettime, id, t);
+	*t = closing.begin;
+	t->tv_sec += closing.reads / 1000000 + (closing.reads >= READS ? 60 : 0);
+	t->tv_nsec = closing.reads++ % 1000000 * 1000L;
+	if (closing.reads == 2 * READS)
+		child_send(closing.peer->sock, "G", 1);
+	return 0;
+}
 
 static const union ibv_gid group = { .raw = { [10] = 0xff, [11] = 0xff, 239, 7, 7, 7 } };
 
@@ -283,6 +306,26 @@ static void test_in_turn(void)
 	end_two(&t, &s);
 }
 
+static void test_closed(void)
+{
+	struct sender s = { 0 };
+	struct two t = start_two(&s);
+	uint32_t n;
+
+	send_in_turn(&s, &t);
+	while (s.open)
+		take_completions(&s);
+	CHECK_EQ(clock_gettime(CLOCK_MONOTONIC, &closing.begin), 0);
+	closing.begin.tv_sec++;
+	closing.peer = &t.stopped;
+	close_sender(&s);
+	closing.peer = NULL;
+	child_recv(t.stopped.sock, &n, sizeof(n));
+	CHECK_EQ(n, DATAGRAMS);
+	child_kill(&t.stopped);
+	child_kill(&t.live);
+}
+
 static void test_group(void)
 {
 	struct sender s = { 0 };
@@ -367,6 +410,7 @@ int main(int argc, char **argv)
 	} cases[] = {
 		{ "STOPPED", test_stopped },
 		{ "IN_TURN", test_in_turn },
+		{ "CLOSED", test_closed },
 		{ "GROUP", test_group },
 		{ "MUCH", test_much },
 		{ "SUCCESSOR", test_successor },

@@ -10,6 +10,9 @@
 
 #include <pthread.h>
 #include <sched.h>
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "core/device/device.h"
 #include "core/mem/key_table.h"
@@ -23,8 +26,23 @@ enum {
 	IDLE = 2000,
 	BUSY = 20,
 	REGIONS = 50,
+	STOP_S = 60,
+	MOMENTS = 20,	/* for a stop: as many readings of the clock from the start of the wait */
 	LOOKS = 2,	/* for requests that name the region, and for copies that have begun */
 };
+
+/* A process that is stopped just before it reads the clock. */
+static unsigned int reads_before_stop, stopped_s;
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	int ret = (int)syscall(SYS_clock_gettime, id, t);
+
+	if (reads_before_stop && !--reads_before_stop)
+		stopped_s += STOP_S;
+	t->tv_sec += stopped_s;
+	return ret;
+}
 
 static const struct wq_ops no_ops;
 static struct vrb_device dev;
@@ -190,6 +208,24 @@ static void deregistration_polls_until_the_request_is_done(void **state)
 	destroy(qp);
 }
 
+/* What comes meanwhile is taken, whenever the process was stopped. */
+static void a_stop_does_not_count_as_silence(void **state)
+{
+	struct vrb_qp *qp = new_qp(pd);
+
+	assert_int_equal(vrb_timer_add(&answer.timer, response_arrives), 0);
+	answer.qp = qp;
+	for (unsigned int moment = 1; moment <= MOMENTS; moment++) {
+		post(qp, NULL);
+		vrb_timer_set(&answer.timer, clock_now() + STOP_S / 2 * VRB_SECOND);
+		reads_before_stop = moment;
+		vrb_drain_qp(qp);
+		assert_true(is_done(qp));
+	}
+	vrb_timer_remove(&answer.timer);
+	destroy(qp);
+}
+
 /* A thread that takes the locks of copies, and whether it has got all. */
 static bool ended;	/* atomic */
 static int dereg_error;
@@ -284,6 +320,7 @@ int main(void)
 		cmocka_unit_test(busy_qps_of_another_domain_are_not_checked),
 		cmocka_unit_test(a_parent_domain_has_the_list_of_its_parent),
 		cmocka_unit_test(deregistration_polls_until_the_request_is_done),
+		cmocka_unit_test(a_stop_does_not_count_as_silence),
 		cmocka_unit_test(deregistration_waits_for_a_round),
 		cmocka_unit_test(deregistration_waits_for_a_post),
 	};

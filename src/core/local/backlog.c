@@ -256,14 +256,15 @@ bool vrb_backlog_add(struct local_peer *peer, const struct lane_packet *p)
 static __attribute__((destructor)) void linger(void)
 {
 	const struct timespec pause = { .tv_nsec = PAUSE_FIRST };
-	uint64_t start = clock_now();
+	uint64_t checked = 0, waited = 0;
 
 	while (load_relaxed(&vrb_backlog_bytes)) {
 		if (lock_try_at_exit(&backlog.lock)) {
 			send_all(clock_now());
 			lock_release(&backlog.lock);
 		}
-		if (time_since(start, clock_now()) >= LIMIT_BACKLOG_LINGER_MS * VRB_MSEC)
+		waited += time_wait_step(&checked, clock_now());
+		if (waited >= LIMIT_BACKLOG_LINGER_MS * VRB_MSEC)
 			break;
 		nanosleep(&pause, NULL);
 	}

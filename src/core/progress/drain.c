@@ -210,23 +210,26 @@ static void rest(uint64_t waited)
 
 static void wait_for(struct wait *l, struct vrb_qp *qp)
 {
-	uint64_t start, progressed, allowed, sign;
+	uint64_t checked, waited = 0, silent = 0, allowed, sign;
 
 	look(l, qp);
 	if (likely(!l->waits))
 		return;
-	start = progressed = l->now;
-	allowed = silence_allowed(l->answers ? DRAIN_BUDGET : DRAIN_SILENCE, start);
-	while (l->waits && l->now - progressed < allowed && l->now - start < DRAIN_MAX) {
+	checked = l->now;
+	allowed = silence_allowed(l->answers ? DRAIN_BUDGET : DRAIN_SILENCE, l->now);
+	while (l->waits && silent < allowed && waited < DRAIN_MAX) {
+		uint64_t step;
+
 		sign = l->sign;
 		if (!vrb_poll_once((1u << HOST_SHARDS) - 1))
-			rest(l->now - start);
+			rest(waited);
 		look(l, qp);
-		if (l->sign != sign)
-			progressed = l->now;
+		step = time_wait_step(&checked, l->now);
+		waited += step;
+		silent = l->sign == sign ? silent + step : 0;
 	}
 	if (l->waits)
-		spend(l->now - progressed, l->now);
+		spend(silent, l->now);
 }
 
 static void drain_requests(struct vrb_pd *pd, uint32_t lkey)
