@@ -16,11 +16,12 @@
 #include "local/segment.h"
 #include "run/clock.h"
 #include "run/log.h"
+#include "run/proc_state.h"
 #include "util/atomic.h"
 #include "util/time.h"
 #include "util/tuning.h"
 
-/* For a peer that is stopped, */
+/* For a peer that is stopped, or in a PID namespace of which this process knows nothing, */
 #define BUSY_TIMEOUT  (10 * VRB_SECOND)
 /* and if the memory stays registered, so that nobody unmaps it next. */
 #define QUIET_TIMEOUT (100 * VRB_MSEC)
@@ -51,6 +52,14 @@ static const struct lane *next_lane(struct local *l, unsigned int *slot)
 	return NULL;
 }
 
+/* Has it ended, as far as is known? A clone without fork handlers may still hold its life lock. */
+static bool is_gone(struct local *l, unsigned int slot)
+{
+	struct host_peer peer;
+
+	return !host_peer(l->host, (int)slot, &peer) || proc_is_gone(peer.pid);
+}
+
 /*
  * A long copy, or one whose process gets little of a CPU, takes longer than a stopped process is
  * waited for. Then the wait leaves the CPU to it.
@@ -63,7 +72,8 @@ static bool goes_on(struct local *l, unsigned int slot, uint64_t waited, uint64_
 		sched_yield();
 		return true;
 	}
-	if (waited >= timeout && host_is_stopped(l->host, (int)slot))
+	if ((waited >= timeout && host_is_stopped(l->host, (int)slot)) ||
+	    (waited >= BUSY_TIMEOUT && is_gone(l, slot)))
 		return false;
 	syscall(SYS_nanosleep, &pause, NULL);	/* no cancellation point */
 	return true;
@@ -71,7 +81,7 @@ static bool goes_on(struct local *l, unsigned int slot, uint64_t waited, uint64_
 
 /*
  * Waits until *hazard no longer holds the value. Gives up if the process in `slot` has died, or,
- * after the timeout, if it is stopped.
+ * after the timeout, if it is stopped, or, after BUSY_TIMEOUT, if it is not known to exist.
  */
 static void wait_hazard(struct local *l, unsigned int slot, const struct lane *lane,
 			const uint32_t *hazard, uint32_t value, uint64_t timeout)

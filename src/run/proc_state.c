@@ -36,6 +36,13 @@ bool proc_is_stopped(pid_t pid)
 	return state == 'T' || state == 't';
 }
 
+bool proc_is_gone(pid_t pid)
+{
+	char state = state_of(pid);
+
+	return !state || state == 'Z' || state == 'X';
+}
+
 bool proc_is_runnable(pid_t tid)
 {
 	return state_of(tid) == 'R';

@@ -9,6 +9,9 @@
 /* Is the process stopped, by a signal or a debugger? False, too, where /proc does not tell. */
 bool proc_is_stopped(pid_t pid);
 
+/* Has the process ended? True, too, where /proc does not tell. */
+bool proc_is_gone(pid_t pid);
+
 /* Does the thread run, or wait for a CPU only? False, too, where /proc does not tell. */
 bool proc_is_runnable(pid_t tid);
 

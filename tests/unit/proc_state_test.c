@@ -41,8 +41,10 @@ static void a_stopped_process(void **state)
 		pid_t child = stopped_child(names[i]);
 
 		assert_true(proc_is_stopped(child));
+		assert_false(proc_is_gone(child));
 		assert_false(proc_is_runnable(child));
 		end(child);
+		assert_true(proc_is_gone(child));
 		assert_false(proc_is_runnable(child));
 		assert_false(proc_is_stopped(child));
 	}
@@ -54,6 +56,7 @@ static void a_running_process(void **state)
 
 	assert_false(proc_is_stopped(getpid()));
 	assert_true(proc_is_runnable(getpid()));
+	assert_false(proc_is_gone(getpid()));
 	prctl(PR_GET_NAME, old);
 	prctl(PR_SET_NAME, "a) T (b");
 	assert_false(proc_is_stopped(getpid()));
