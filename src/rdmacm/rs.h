@@ -88,6 +88,7 @@ struct rsocket {
 	bool can_read, can_write; /* in RS_OPEN: not shut down by either side */
 	bool stops_sending;       /* a thread is about to shut down our direction */
 	bool was_open;            /* has been in RS_OPEN */
+	bool other_way;           /* rs_call.h */
 	int error;                /* errno of calls in RS_FAILED */
 	int so_error;             /* SO_ERROR; cleared when read */
 	struct rs_options opt;
@@ -180,6 +181,12 @@ static inline bool rs_is_stream(const struct rsocket *rs)
 static inline bool rs_in_progress(const struct rsocket *rs)
 {
 	return rs->state >= RS_RESOLVING && rs->state <= RS_CONNECTING;
+}
+
+/* True if rconnect() has failed. */
+static inline bool rs_never_opened(const struct rsocket *rs)
+{
+	return rs->state == RS_FAILED && !rs->was_open;
 }
 
 /* Moves to RS_FAILED with this error and wakes waiting threads.  Under the lock. */

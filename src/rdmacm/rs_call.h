@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * What librspreload knows of the calls of rsockets: it takes care of signals.  Exported under the
- * version node VERBENA_RDMACM_PRIVATE_1, which is renamed with every change.
+ * version node VERBENA_RDMACM_PRIVATE_2, which is renamed with every change.
  */
 #ifndef VRB_RDMACM_RS_CALL_H
 #define VRB_RDMACM_RS_CALL_H
 
+#include <poll.h>
 #include <stdbool.h>
 
 /* Where this thread is. */
@@ -18,6 +19,24 @@ enum rs_where vrb_rs_where(void);
 
 /* fn() is called once, by this thread, when it leaves its call or is about to sleep. */
 void vrb_rs_later(void (*fn)(void));
+
+/*
+ * Where rconnect() fails, in the call or later, librspreload has another way: a peer without RDMA
+ * is given up early, and repoll_wait() reports such a stream as RS_CONNECT_FAILED, data.fd the
+ * rsocket, until it is told otherwise (has false) or the rsocket is gone.
+ */
+enum { RS_CONNECT_FAILED = POLLNVAL };	/* events; epoll itself never has this one */
+void vrb_rs_other_way(int fd, bool has);
+
+enum rs_attempt {
+	RS_ATTEMPT_LASTS,
+	RS_ATTEMPT_FAILED,
+	RS_ATTEMPT_OVER,  /* else */
+};
+enum rs_attempt vrb_rs_attempt(int fd);
+
+/* In all epolls, a descriptor of the system takes the rsocket's place, with the same event. */
+void vrb_rs_epoll_replace(int fd, int by);
 
 /* As rs.h has them, for what librspreload does on its own. */
 void vrb_rs_call_begin(void);

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "rdmacm/rs.h"
+#include "rdmacm/rs_call.h"
 #include "rdmacm/rs_poll.h"
 #include "rdmacm/rs_wait.h"
 #include "run/clock.h"
@@ -305,7 +306,9 @@ static uint32_t look(struct item *it)
 		rs_progress(rs);
 		is = rs_ready(rs, asked);
 	}
-	if (it->event.events & EPOLLET)
+	if (rs->other_way && rs_never_opened(rs))
+		is = RS_CONNECT_FAILED;
+	else if (it->event.events & EPOLLET)
 		is = news(it, is);
 	list_add_tail(&rs->waiters, &it->waiter.node);
 	pthread_mutex_unlock(&rs->lock);
@@ -493,6 +496,11 @@ static int take_queue(struct rs_epoll *ep, struct epoll_event *out, int max)
 			continue;
 		it->reported = ep->turn;
 		out[count].events = is;
+		if (is == RS_CONNECT_FAILED) {
+			out[count++].data.fd = it->fd;
+			again[kept++] = it;
+			continue;
+		}
 		out[count++].data = it->event.data;
 		if (it->event.events & EPOLLONESHOT)
 			it->event.events = 0;
@@ -687,6 +695,29 @@ void rs_epoll_forget(struct rsocket *rs)
 		it = find_item(ep, rs->fd);
 		if (it && it->rs == rs)
 			free_item(it);
+		pthread_mutex_unlock(&ep->lock);
+		put(ep);
+	}
+}
+
+CMA_EXPORT void vrb_rs_epoll_replace(int fd, int by)
+{
+	int epfd;
+
+	for (epfd = 0; epfd <= load_relaxed(&highest); epfd++) {
+		struct rs_epoll *ep = hold(epfd);
+		struct epoll_event event;
+		struct item *it;
+
+		if (!ep)
+			continue;
+		pthread_mutex_lock(&ep->lock);
+		it = find_item(ep, fd);
+		if (it && it->rs) {
+			event = it->event;
+			free_item(it);
+			add(ep, by, &event);
+		}
 		pthread_mutex_unlock(&ep->lock);
 		put(ep);
 	}

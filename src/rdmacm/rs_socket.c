@@ -11,6 +11,7 @@
 #include "rdmacm/addr.h"
 #include "rdmacm/id.h"
 #include "rdmacm/rs.h"
+#include "rdmacm/rs_call.h"
 #include "rdmacm/rs_config.h"
 #include "rdmacm/rs_conn.h"
 #include "rdmacm/rs_dgram.h"
@@ -384,6 +385,37 @@ CMA_EXPORT int rconnect(int fd, const struct sockaddr *addr, socklen_t addrlen)
 		rs_keepalive(rs);
 	pthread_mutex_unlock(&rs->lock);
 	return cma_result(err);
+}
+
+/* ---- For librspreload ---- */
+
+CMA_EXPORT void vrb_rs_other_way(int fd, bool has)
+{
+	RS_CALL struct rsocket *rs = rs_enter(fd);
+
+	if (!rs)
+		return;
+	pthread_mutex_lock(&rs->lock);
+	rs->other_way = has;
+	if (!has)
+		rs_wake(rs);
+	pthread_mutex_unlock(&rs->lock);
+}
+
+CMA_EXPORT enum rs_attempt vrb_rs_attempt(int fd)
+{
+	RS_CALL struct rsocket *rs = rs_enter(fd);
+	enum rs_attempt is;
+
+	if (!rs)
+		return RS_ATTEMPT_OVER;
+	pthread_mutex_lock(&rs->lock);
+	rs_progress(rs);
+	is = rs_in_progress(rs)   ? RS_ATTEMPT_LASTS
+	     : rs_never_opened(rs) ? RS_ATTEMPT_FAILED
+				  : RS_ATTEMPT_OVER;
+	pthread_mutex_unlock(&rs->lock);
+	return is;
 }
 
 /* ---- rshutdown(), rclose() ---- */

@@ -19,6 +19,7 @@
 
 #include "rdmacm/rs_call.h"
 #include "rspreload/allow.h"
+#include "rspreload/connect.h"
 #include "rspreload/entry.h"
 #include "rspreload/epoll.h"
 #include "rspreload/kept.h"
@@ -78,8 +79,10 @@ static void become(struct entry *e, int number, int fd)
 	e->fd = fd;
 	e->kind = ENTRY_SOCKET;
 	epoll_settled(e, number, fd);
-	if (made >= 0)
-		entry_replace(e, number, made);
+	if (made < 0)
+		return;
+	entry_replace(e, number, made);
+	real()->close(made);
 }
 
 static int new_rsocket(const struct sockaddr_storage *addr)
@@ -484,7 +487,7 @@ static int get_for_data(int number, int flags, int limit)
 	if (e && !settling && limit == SO_SNDTIMEO)
 		write_first(e, number);
 	if (!e || settling || is_settled(e))
-		return e ? e->fd : -1;
+		return connect_fd(number);
 	if (e->side == SIDE_CONNECTED)
 		p.ms = is_urgent(number, flags) ? 0 : limit_ms(number, limit);
 	fd = get(e, number, &p);

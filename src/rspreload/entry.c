@@ -182,7 +182,6 @@ void entry_replace(const struct entry *e, int number, int made)
 		real()->dup3(made, number, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
 	}
 	pthread_mutex_unlock(&gate);
-	real()->close(made);
 }
 
 int entry_end(void)

@@ -37,6 +37,9 @@ struct entry {
 	pthread_mutex_t turn; /* of a deferred one, while it becomes an rsocket */
 	bool refused;         /* atomic: a deferred one has no room until it is an rsocket */
 	bool inherited;       /* accepted by another process */
+	bool connects; /* atomic: rconnect() goes on in the background, or its end is not known */
+	struct sockaddr_storage peer; /* of that */
+	socklen_t peer_len;
 	struct held_back *held_back; /* epoll.c's */
 };
 
@@ -91,7 +94,7 @@ struct entry *entry_put(struct entry *e);
 /* socket.c: closes what it stands for, and frees it.  NULL: nothing. */
 void entry_release(struct entry *e);
 
-/* The file takes the number's place, unless the number is e's no more.  Closes made. */
+/* The file `made` takes the number's place, too, unless the number is e's no more. */
 void entry_replace(const struct entry *e, int number, int made);
 
 /* All numbers that are entries are lower. */

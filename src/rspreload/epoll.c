@@ -14,7 +14,9 @@
 
 #include <rdma/rsocket.h>
 
+#include "rdmacm/rs_call.h"
 #include "rspreload/call.h"
+#include "rspreload/connect.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
@@ -171,18 +173,22 @@ static bool is_to_be_held_back(const struct entry *e, int number)
 }
 
 /* True: the call is done, with this result. */
-static bool control_held_back(struct entry *epoll, int op, int number,
-			      const struct epoll_event *event, int *result)
+static bool control_now(struct entry *epoll, int op, int number, struct epoll_event *event,
+			int *result)
 {
-	const struct entry *e = entry_find(number);
-	bool is_one;
+	const struct entry *e;
+	bool done = true;
 
 	pthread_mutex_lock(&gate);
-	is_one = is_to_be_held_back(e, number) || (e && find(epoll->held_back, number));
-	if (is_one)
+	e = entry_find(number);
+	if (is_to_be_held_back(e, number) || (e && find(epoll->held_back, number)))
 		*result = control(epoll, op, e, number, event);
+	else if (e && e->kind == ENTRY_SOCKET)
+		*result = repoll_ctl(epoll->fd, op, e->fd, event);
+	else
+		done = false;
 	pthread_mutex_unlock(&gate);
-	return is_one;
+	return done;
 }
 
 static void release(struct held_back *h, struct item *it, int fd)
@@ -205,6 +211,19 @@ void epoll_settled(const struct entry *e, int number, int fd)
 			release(h, it, fd);
 	}
 	pthread_mutex_unlock(&gate);
+}
+
+void epoll_replaced(struct entry *e, int number)
+{
+	struct entry *last = NULL;
+
+	pthread_mutex_lock(&gate);
+	if (entry_find(number) == e) {
+		vrb_rs_epoll_replace(e->fd, number);
+		last = entry_drop(number);
+	}
+	pthread_mutex_unlock(&gate);
+	entry_release(last);
 }
 
 void epoll_end(struct entry *e)
@@ -288,6 +307,23 @@ static int unfold(struct held_back *h, struct epoll_event *events, int n, int ma
 	return n;
 }
 
+/* Streams that were to connect: TCP may do it. */
+static int take_failed(struct epoll_event *events, int n)
+{
+	int i = 0, fd;
+
+	while (i < n) {
+		if (events[i].events != RS_CONNECT_FAILED) {
+			i++;
+			continue;
+		}
+		fd = events[i].data.fd;
+		events[i] = events[--n];
+		connect_failed(fd);
+	}
+	return n;
+}
+
 static int wait_by(const struct inner_wait *w, int outer, struct epoll_event *events, int max,
 		   int timeout)
 {
@@ -317,6 +353,7 @@ static int wait_for_entry(const struct entry *epoll, struct epoll_event *events,
 		n = wait_by(&w, outer, events, max, left);
 		if (n <= 0)
 			return n;
+		n = take_failed(events, n);
 		n = unfold(epoll->held_back, events, n, max, &later);
 		if (!n && later && (!left || wait_a_moment(left, mask) < 0))
 			return left ? -1 : 0;
@@ -374,7 +411,7 @@ static int control_entry(struct entry *epoll, int op, int number, struct epoll_e
 	const struct entry *e = entry_find(number);
 	int fd, result;
 
-	if (control_held_back(epoll, op, number, event, &result))
+	if (control_now(epoll, op, number, event, &result))
 		return result;
 	/* It is in none yet.  libuv removes those, too, that it has not added. */
 	if (op == EPOLL_CTL_DEL && e && e->kind == ENTRY_DEFERRED && e->side == SIDE_ACCEPTED) {

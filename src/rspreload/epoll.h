@@ -11,6 +11,9 @@ struct entry;
  */
 void epoll_settled(const struct entry *e, int number, int fd);
 
+/* A number of a stream is the system's from now on, also in epolls. */
+void epoll_replaced(struct entry *e, int number);
+
 /* Frees what an epoll's entry has here. */
 void epoll_end(struct entry *e);
 

@@ -12,6 +12,7 @@
 #include <rdma/rsocket.h>
 
 #include "rspreload/call.h"
+#include "rspreload/connect.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
@@ -52,7 +53,7 @@ PRELOAD_EXPORT int setsockopt(int number, int level, int name, const void *value
 
 PRELOAD_EXPORT int getsockopt(int number, int level, int name, void *value, socklen_t *len)
 {
-	int fd = entry_fd(number);
+	int fd = connect_fd(number);
 
 	if (fd < 0)
 		return real()->getsockopt(number, level, name, value, len);

@@ -15,11 +15,11 @@
 #include <rdma/rsocket.h>
 
 #include "rspreload/allow.h"
+#include "rspreload/connect.h"
 #include "rspreload/call.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/epoll.h"
-#include "rspreload/kept.h"
 #include "rspreload/real.h"
 #include "rspreload/tune.h"
 #include "util/atomic.h"
@@ -280,122 +280,6 @@ PRELOAD_EXPORT int shutdown(int number, int how)
 	return fd < 0 ? real()->shutdown(number, how) : rshutdown(fd, how);
 }
 
-/* ---- Connecting ---- */
-
-/*
- * A socket of the system that takes its place.  That of a datagram rsocket exists, as it carries
- * the first datagrams.
- */
-static int make_like(const struct entry *e)
-{
-	bool stream = e->type == SOCK_STREAM;
-	int made = stream ? real()->socket(e->domain, e->type | SOCK_CLOEXEC, 0)
-			  : real()->fcntl(e->fd, F_DUPFD_CLOEXEC, 0);
-
-	if (made < 0)
-		return -1;
-	real()->fcntl(made, F_SETFL, rfcntl(e->fd, F_GETFL));
-	if (stream)
-		kept_by_system(e->fd, made);
-	if (!stream || !e->bound_len ||
-	    !real()->bind(made, (const struct sockaddr *)&e->bound, e->bound_len))
-		return made;
-	real()->close(made);
-	return -1;
-}
-
-/* Turns the number into `made`, a socket of the system, and closes that. Returns 0, or -1. */
-static int become_system(int number, int made)
-{
-	CALL;
-	int flags = real()->fcntl(number, F_GETFD), ret;
-
-	ret = real()->dup3(made, number, flags & FD_CLOEXEC ? O_CLOEXEC : 0);
-	real()->close(made);
-	if (ret < 0)
-		return -1;
-	entry_release(entry_drop(number));
-	return 0;
-}
-
-static void close_made(void *made)
-{
-	real()->close(*(int *)made);
-}
-
-/* The attempt has ended this rsocket: the next one is another's, as TCP's may be repeated. */
-static void renew(struct entry *e)
-{
-	CALL;
-	int fd = e->type == SOCK_STREAM ? rsocket(e->domain, e->type, 0) : -1, old = e->fd;
-
-	if (fd < 0)
-		return;
-	tune(fd);
-	kept_by_another(old, fd);
-	rfcntl(fd, F_SETFL, rfcntl(old, F_GETFL));
-	e->fd = fd;
-	rclose(old);
-	if (e->bound_len)
-		rbind(fd, (const struct sockaddr *)&e->bound, e->bound_len);
-}
-
-static int connect_really(struct entry *e, int number, const struct sockaddr *addr, socklen_t len)
-{
-	int made = make_like(e), ret, error;
-
-	if (made < 0)
-		return -1;
-	pthread_cleanup_push(close_made, &made);
-	ret = real()->connect(made, addr, len);
-	pthread_cleanup_pop(0);
-	error = errno;
-	if (!ret || error == EINPROGRESS || error == EINTR) {
-		if (become_system(number, made))
-			return -1;
-	} else {
-		real()->close(made);
-		renew(e);
-	}
-	errno = error;
-	return ret;
-}
-
-/* There is no RDMA path to the peer; TCP may work. */
-static bool try_real(int error)
-{
-	return error != EINPROGRESS && error != EALREADY && error != EISCONN && error != EINTR &&
-	       error != EBADF && error != EFAULT && error != EIO;
-}
-
-static int connect_deferred(struct entry *e, int number, const struct sockaddr *addr, socklen_t len)
-{
-	int ret = real()->connect(number, addr, len);
-
-	if (!ret || errno == EINPROGRESS)
-		e->side = SIDE_CONNECTED;
-	return ret;
-}
-
-PRELOAD_EXPORT int connect(int number, const struct sockaddr *addr, socklen_t len)
-{
-	struct entry *e = entry_find(number);
-	int fd = entry_fd(number), ret;
-
-	if (e && e->kind == ENTRY_DEFERRED)
-		return connect_deferred(e, number, addr, len);
-	if (fd < 0)
-		return real()->connect(number, addr, len);
-	ret = rconnect(fd, addr, len);
-	if (!ret || !try_real(errno))
-		return ret;
-	/* Another thread may have closed it. */
-	if (entry_find(number) == e)
-		return connect_really(e, number, addr, len);
-	errno = EBADF;
-	return -1;
-}
-
 /* ---- More numbers for one ---- */
 
 static int shared(struct entry *e, int number)
@@ -433,7 +317,7 @@ PRELOAD_EXPORT int dup3(int old, int number, int flags)
 
 PRELOAD_EXPORT int getpeername(int number, struct sockaddr *addr, socklen_t *len)
 {
-	int fd = entry_fd(number);
+	int fd = connect_fd(number);
 
 	return fd < 0 ? real()->getpeername(number, addr, len) : rgetpeername(fd, addr, len);
 }

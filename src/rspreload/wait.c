@@ -11,6 +11,7 @@
 #include <rdma/rsocket.h>
 
 #include "rspreload/call.h"
+#include "rspreload/connect.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
@@ -104,6 +105,12 @@ enum look {
 	LATER, /* a deferred socket cannot, and no other is ready */
 };
 
+/* An rsocket that was to connect is TCP's now. */
+static bool has_moved(const struct pollfd *p, int fd)
+{
+	return fd != p->fd && p->revents & (POLLERR | POLLNVAL) && connect_fd(p->fd) != fd;
+}
+
 /* Takes over what is ready, and counts it. */
 static enum look unmap(struct pollfd *fds, nfds_t n, const struct pollfd *mapped, int *ready)
 {
@@ -125,6 +132,10 @@ static enum look unmap(struct pollfd *fds, nfds_t n, const struct pollfd *mapped
 				later |= !settled;
 				fds[i].revents &= (short)~(POLLIN | POLLRDNORM);
 			}
+		}
+		if (has_moved(&fds[i], mapped[i].fd)) {
+			again = true;
+			fds[i].revents = 0;
 		}
 		*ready += fds[i].revents != 0;
 	}
