@@ -254,6 +254,7 @@ static void expire(struct cm *cm, struct cm_conn *c, uint64_t now)
 	if (c->state == CM_TIMEWAIT) {
 		leave_timewait(cm, c);
 	} else if (c->early_left) {
+		report_late(cm, c);
 		cm_resend_early(cm, c);
 	} else if (c->retries_left) {
 		report_late(cm, c);

@@ -125,7 +125,10 @@ struct cm_ops {
 	void (*exit_mad)(void *arg, struct cm_conn *c, const struct net_path *path,
 			 const uint8_t *mad);
 
-	/* A REQ or SIDR_REQ was not answered in time, and is repeated.  May be NULL. */
+	/*
+	 * A REQ or SIDR_REQ was not answered in time, and is repeated; c->early_left: not for the
+	 * last time before its first interval is over.  May be NULL.
+	 */
 	void (*late)(void *arg, struct cm_conn *c);
 };
 

@@ -372,10 +372,21 @@ void conn_event(void *arg, struct cm_conn *c, const struct cm_event *ev)
 		event_fns[ev->type](id, ev);
 }
 
+/* The processes of this host answer, or will. */
+static bool gives_up(const struct cma_id *id, const struct cm_conn *c)
+{
+	if (!id->hasty || net_addr_equal(&id->path.src, &id->path.dst))
+		return false;
+	return !c->early_left || qp1.trouble(cma.mad, &id->path.dst);
+}
+
 void conn_late(void *arg, struct cm_conn *c)
 {
-	const struct cma_id *id = container_of(c, struct conn, cm)->id;
+	struct cma_id *id = container_of(c, struct conn, cm)->id;
+	bool last = id && gives_up(id, c);
 
-	if (id)
-		diagnose_silence(id, false);
+	if (id && (last || !c->early_left))
+		diagnose_silence(id, last);
+	if (last)
+		event_raise(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }

@@ -179,6 +179,13 @@ void id_set_dreq_data(struct cma_id *id, const void *data, size_t len)
 	cma_unlock();
 }
 
+void id_set_hasty(struct cma_id *id)
+{
+	cma_lock();
+	id->hasty = true;
+	cma_unlock();
+}
+
 /*
  * Requests that the program has fetched and may still accept, and those it has accepted, whose REP
  * may be lost: their peers are told to wait, because a repetition would find no listener and be

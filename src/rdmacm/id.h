@@ -68,6 +68,7 @@ struct cma_id {
 	bool sync;            /* has a channel of its own */
 	bool child;           /* from a request: holds no port, but see port_leave() */
 	bool accepted;        /* rdma_accept() was called */
+	bool hasty;           /* as id_set_hasty() has it */
 	bool mute;            /* CONNECT_ERROR was delivered: no more events of the connection */
 	unsigned int migrations; /* number of rdma_migrate_id() calls */
 	/* delivered, unacknowledged events: since the last migration, and from before it */
@@ -163,6 +164,12 @@ void id_end_conn(struct cma_id *id);
  * struct event only, since rdma_cm shows none.  Takes the lock.
  */
 void id_set_dreq_data(struct cma_id *id, const void *data, size_t len);
+
+/*
+ * rdma_connect() gives up a host that has no RDMA, as ICMP tells, or another host that does not
+ * answer for the first interval of its request: the program has another way.  Takes the lock.
+ */
+void id_set_hasty(struct cma_id *id);
 
 /* Ends everything that needs no verb: conn, port, lookups.  Under the lock. */
 void id_shut(struct cma_id *id);

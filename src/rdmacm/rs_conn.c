@@ -15,12 +15,14 @@
 #include "rdmacm/rs_name.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/event.h"
+#include "rdmacm/id.h"
 #include "rdmacm/rs_wait.h"
 #include "run/log.h"
 
 enum {
 	FIRST_TIMEOUT_MS = 1000,
 	TRIES = 7,
+	HASTY_TRIES = 2, /* 3 s, as long as the system asks for a link address by default */
 	RETRIES = 7, /* of the queue pair; RNR: unlimited */
 };
 
@@ -71,6 +73,8 @@ static int connect_id(struct rsocket *rs)
 	if (err)
 		return err;
 	rs->state = RS_CONNECTING;
+	if (rs->other_way)
+		id_set_hasty(to_id(rs->id));
 	rs_stream_describe(rs, data);
 	return rdma_connect(rs->id, &param) ? errno : 0;
 }
@@ -101,8 +105,9 @@ static int established(struct rsocket *rs, const struct rdma_conn_param *conn)
 static int unresolved(struct rsocket *rs, int status)
 {
 	int err = status < 0 ? -status : status ? status : EIO;
+	unsigned int tries = rs->other_way ? HASTY_TRIES : TRIES;
 
-	if (err != ETIMEDOUT || ++rs->tries == TRIES)
+	if (err != ETIMEDOUT || ++rs->tries == tries)
 		return err;
 	return rs->state == RS_RESOLVING ? resolve_addr(rs) : resolve_route(rs);
 }

@@ -118,6 +118,15 @@ FORK_SAFE = [
         None,
     ),
 ]
+# Servers without Verbena, on another host: its RoCE port is closed, or {r}, which answers nothing.
+HTTP_SERVER = "python3 -m http.server {p} --bind {s} --directory {d}"
+SILENT = "'import socket, time; s = socket.socket(socket.AF_INET6, socket.SOCK_DGRAM); " \
+    "s.bind((\"::\", {r})); print(\"bound\", flush=True); time.sleep(1000)'"
+CURL = "curl -sS -m 30 http://{u}:{p}/" + FILE
+BY_TCP = [
+    ("curl to a host without RDMA", HTTP_SERVER, CURL, None),
+    ("curl to a host whose firewall drops RoCE", HTTP_SERVER, CURL, "python3 -c " + SILENT),
+]
 ONLY_IPV4 = ("sockperf", "sockperf --tcp", "socat", "memcslap")
 
 
@@ -175,8 +184,7 @@ def run_fork_safe(bench, row, names, prefixes, library):
     env = {"LD_PRELOAD": library, "RDMAV_FORK_SAFE": "1"}
     server = bench.start(split(server_line.format(**names)), env, prefixes[0])
     deadline = time.monotonic() + RETRY_S
-    while not server.listens_on(names["p"]) and time.monotonic() < deadline:
-        time.sleep(0.02)
+    await_that(lambda: server.listens_on(names["p"]))
     client = bench.start(split(client_line.format(**names)), env, prefixes[1])
     client.wait(deadline)
     if server_text is not None:
@@ -194,6 +202,33 @@ def run_fork_safe(bench, row, names, prefixes, library):
         raise Failure(f"server:\n{server.describe()}\nclient:\n{brief(client)}")
 
 
+def await_that(is_so):
+    deadline = time.monotonic() + RETRY_S
+    while not is_so() and time.monotonic() < deadline:
+        time.sleep(0.02)
+
+
+def run_by_tcp(bench, row, names, prefixes, library):
+    """The client, alone in its run directory, must find out by itself and be in time."""
+    _, server_line, client_line, silent_line = row
+    names = {**names, "p": bench.ports.take(), "r": bench.ports.take()}
+    env = {
+        "LD_PRELOAD": library,
+        "VERBENA_DIR": bench.make_dir(f"run-{names['p']}"),
+        "VERBENA_UDP_PORT": str(names["r"]),
+    }
+    server = bench.start(split(server_line.format(**names)), {}, prefixes[0])
+    silent = silent_line and bench.start(split(silent_line.format(**names)), {}, prefixes[0])
+    await_that(lambda: server.listens_on(names["p"]))
+    await_that(lambda: not silent or "bound" in silent.output())
+    client = bench.start(split(client_line.format(**names)), env, prefixes[1])
+    client.wait(time.monotonic() + RETRY_S)
+    for process in (server, client, *([silent] if silent else [])):
+        process.kill()
+    if client.status or f"\n{LINES}\n" not in client.output():
+        raise Failure(f"server:\n{server.describe()}\nclient:\n{brief(client)}")
+
+
 def make_file(bench):
     folder = bench.make_dir("files")
     os.chmod(folder, 0o777)
@@ -207,7 +242,7 @@ def table(bench, names, prefixes, family, part):
     shutil.copyfile(os.path.join(bench.build, "lib", "rsocket", "librspreload.so"), library)
     rows = [
         row
-        for row in [*ROWS, *FORK_SAFE]
+        for row in [*ROWS, *FORK_SAFE, *(BY_TCP if names["s"] != "127.0.0.1" else [])]
         if part in row[0] and (family == "v4" or row[0] not in ONLY_IPV4)
     ]
     kept = [
@@ -223,7 +258,7 @@ def table(bench, names, prefixes, family, part):
     names = {**names, "d": make_file(bench), "forking": forking}
 
     def case(row):
-        run = run_fork_safe if row in FORK_SAFE else run_row
+        run = run_fork_safe if row in FORK_SAFE else run_by_tcp if row in BY_TCP else run_row
         return lambda _: run(bench, row, names, prefixes, library)
     return harness.run_table([(row[0], case(row)) for row in kept], bench)
 
