@@ -2,6 +2,7 @@
 /* Calls that transfer data. Compilers generate those with "_chk" for _FORTIFY_SOURCE. */
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <sys/sendfile.h>
@@ -103,13 +104,35 @@ PRELOAD_EXPORT ssize_t readv(int number, const struct iovec *iov, int n)
 
 /* ---- Out ---- */
 
+/*
+ * The result of a call with these flags.  As with TCP, a stream that the peer has closed, or whose
+ * reset the program knows, is a broken pipe, and so is one that it has shut down itself.
+ */
+static ssize_t sent(int fd, ssize_t n, int flags)
+{
+	int error = 0, reset = n < 0 && errno == ECONNRESET;
+	socklen_t len = sizeof(error);
+
+	if (n >= 0 || (errno != EPIPE && !reset))
+		return n;
+	if (reset && (rgetsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) || error)) {
+		errno = ECONNRESET;
+		return -1;
+	}
+	if (!(flags & MSG_NOSIGNAL))
+		raise(SIGPIPE);
+	errno = EPIPE;
+	return -1;
+}
+
 PRELOAD_EXPORT ssize_t send(int number, const void *buf, size_t n, int flags)
 {
 	int fd = deferred_out(number, flags);
 
 	if (fd == DEFERRED_LATER)
 		return -1;
-	return fd < 0 ? real()->send(number, buf, n, flags) : rsend(fd, buf, n, flags);
+	return fd < 0 ? real()->send(number, buf, n, flags)
+		      : sent(fd, rsend(fd, buf, n, flags), flags);
 }
 
 PRELOAD_EXPORT ssize_t sendto(int number, const void *buf, size_t n, int flags,
@@ -123,7 +146,7 @@ PRELOAD_EXPORT ssize_t sendto(int number, const void *buf, size_t n, int flags,
 	if (fd < 0)
 		return real()->sendto(number, buf, n, flags, to, len);
 	/* TCP ignores the address.  Another thread may have closed it. */
-	return !e || e->type == SOCK_STREAM ? rsend(fd, buf, n, flags)
+	return !e || e->type == SOCK_STREAM ? sent(fd, rsend(fd, buf, n, flags), flags)
 					    : rsendto(fd, buf, n, flags, to, len);
 }
 
@@ -133,7 +156,8 @@ PRELOAD_EXPORT ssize_t sendmsg(int number, const struct msghdr *msg, int flags)
 
 	if (fd == DEFERRED_LATER)
 		return -1;
-	return fd < 0 ? real()->sendmsg(number, msg, flags) : rsendmsg(fd, msg, flags);
+	return fd < 0 ? real()->sendmsg(number, msg, flags)
+		      : sent(fd, rsendmsg(fd, msg, flags), flags);
 }
 
 PRELOAD_EXPORT ssize_t write(int number, const void *buf, size_t n)
@@ -142,7 +166,7 @@ PRELOAD_EXPORT ssize_t write(int number, const void *buf, size_t n)
 
 	if (fd == DEFERRED_LATER)
 		return -1;
-	return fd < 0 ? real()->write(number, buf, n) : rwrite(fd, buf, n);
+	return fd < 0 ? real()->write(number, buf, n) : sent(fd, rwrite(fd, buf, n), 0);
 }
 
 PRELOAD_EXPORT ssize_t writev(int number, const struct iovec *iov, int n)
@@ -151,7 +175,7 @@ PRELOAD_EXPORT ssize_t writev(int number, const struct iovec *iov, int n)
 
 	if (fd == DEFERRED_LATER)
 		return -1;
-	return fd < 0 ? real()->writev(number, iov, n) : rwritev(fd, iov, n);
+	return fd < 0 ? real()->writev(number, iov, n) : sent(fd, rwritev(fd, iov, n), 0);
 }
 
 /* ---- Several messages ---- */
@@ -272,7 +296,8 @@ PRELOAD_EXPORT ssize_t sendfile(int number, int file, off_t *offset, size_t n)
 
 	if (fd == DEFERRED_LATER)
 		return -1;
-	return fd < 0 ? real()->sendfile(number, file, offset, n) : send_file(fd, file, offset, n);
+	return fd < 0 ? real()->sendfile(number, file, offset, n)
+		      : sent(fd, send_file(fd, file, offset, n), 0);
 }
 
 PRELOAD_EXPORT ssize_t sendfile64(int number, int file, off_t *offset, size_t n)

@@ -3,7 +3,8 @@
  * preload_signal_test LIBRSPRELOAD
  *
  * Handlers of signals with librspreload.so preloaded: what the system says of them, and those that
- * leave a call by longjmp(), in its wait and in its middle, after which the socket works as before.
+ * leave a call by longjmp(), in its wait and in its middle, after which the socket works as before;
+ * SIGPIPE.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -18,6 +19,7 @@
 #include <sys/select.h>
 #include <sys/socket.h>
 #include <sys/time.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -202,6 +204,94 @@ static void tells_what_was_set(void)
 	CHECK_EQ(errno, EINVAL);
 }
 
+/* ---- Streams without a reader ---- */
+
+static int connect_to(int listener, const struct sockaddr_in *a, int *to)
+{
+	int from = socket(AF_INET, SOCK_STREAM, 0);
+
+	CHECK_EQ(connect(from, (const struct sockaddr *)a, sizeof(*a)), 0);
+	*to = accept(listener, NULL, NULL);
+	CHECK(*to >= 0);
+	return from;
+}
+
+static ssize_t send_in(int fd, int how)
+{
+	char x[] = "x";
+	struct iovec iov = { x, 1 };
+	struct mmsghdr msg = { .msg_hdr = { .msg_iov = &iov, .msg_iovlen = 1 } };
+
+	switch (how) {
+	case 0:
+		return write(fd, "x", 1);
+	case 1:
+		return writev(fd, &iov, 1);
+	case 2:
+		return send(fd, "x", 1, 0);
+	case 3:
+		return sendto(fd, "x", 1, 0, NULL, 0);
+	case 4:
+		return sendmsg(fd, &msg.msg_hdr, 0);
+	default:
+		return sendmmsg(fd, &msg, 1, 0);
+	}
+}
+
+/* Each call raises the signal, unless the program wants none. */
+static void expect_broken_pipe(int fd)
+{
+	for (int how = 0; how < 6; how++) {
+		signals = 0;
+		CHECK_EQ(send_in(fd, how), -1);
+		CHECK_EQ(errno, EPIPE);
+		CHECK_EQ(signals, 1);
+	}
+	CHECK_EQ(send(fd, "x", 1, MSG_NOSIGNAL), -1);
+	CHECK_EQ(errno, EPIPE);
+	CHECK_EQ(signals, 1);
+	CHECK_EQ(close(fd), 0);
+}
+
+static void await_end(int fd, short how)
+{
+	struct pollfd p = { .fd = fd };
+
+	CHECK_EQ(poll(&p, 1, LIMIT_S * 1000), 1);
+	CHECK(p.revents & how);
+}
+
+static void broken_pipes(void)
+{
+	const struct sigaction act = { .sa_sigaction = count, .sa_flags = SA_SIGINFO };
+	const struct linger reset = { .l_onoff = 1 };
+	struct sockaddr_in a;
+	int listener = listen_at(&a), from, to;
+
+	CHECK_EQ(sigaction(SIGPIPE, &act, NULL), 0);
+	from = connect_to(listener, &a, &to);
+	CHECK_EQ(shutdown(from, SHUT_WR), 0);
+	expect_broken_pipe(from);
+	CHECK_EQ(close(to), 0);
+
+	from = connect_to(listener, &a, &to);
+	CHECK_EQ(close(to), 0);
+	await_end(from, POLLHUP);
+	expect_broken_pipe(from);
+
+	/* A reset is told once. */
+	from = connect_to(listener, &a, &to);
+	CHECK_EQ(setsockopt(to, SOL_SOCKET, SO_LINGER, &reset, sizeof(reset)), 0);
+	CHECK_EQ(close(to), 0);
+	await_end(from, POLLERR);
+	signals = 0;
+	CHECK_EQ(write(from, "x", 1), -1);
+	CHECK_EQ(errno, ECONNRESET);
+	CHECK_EQ(signals, 0);
+	expect_broken_pipe(from);
+	CHECK_EQ(close(listener), 0);
+}
+
 static void over_rsockets(void)
 {
 	int from = socket(AF_INET, SOCK_STREAM, 0), listener, to;
@@ -224,5 +314,6 @@ int main(int argc, char **argv)
 		return exec_preloaded(argv, false);
 	tells_what_was_set();
 	over_rsockets();
+	broken_pipes();
 	return 0;
 }
