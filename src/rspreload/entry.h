@@ -34,6 +34,7 @@ struct entry {
 	int domain, type;
 	struct sockaddr_storage bound; /* by the program; bound_len 0: not */
 	socklen_t bound_len;
+	bool reuses_port; /* SO_REUSEPORT */
 	pthread_mutex_t turn; /* of a deferred one, while it becomes an rsocket */
 	bool refused;         /* atomic: a deferred one has no room until it is an rsocket */
 	bool inherited;       /* accepted by another process */

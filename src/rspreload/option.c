@@ -34,15 +34,18 @@ static bool waits_for_data(const struct entry *e, int level, int name)
 
 PRELOAD_EXPORT int setsockopt(int number, int level, int name, const void *value, socklen_t len)
 {
-	const struct entry *e = entry_find(number);
+	struct entry *e = entry_find(number);
 	int fd = entry_fd(number);
 
 	if (waits_for_data(e, level, name))
 		return 0;
 	if (fd < 0)
 		return real()->setsockopt(number, level, name, value, len);
-	if (!rsetsockopt(fd, level, name, value, len))
+	if (!rsetsockopt(fd, level, name, value, len)) {
+		if (e && level == SOL_SOCKET && name == SO_REUSEPORT)
+			e->reuses_port = *(const int *)value;
 		return 0;
+	}
 	/* Programs treat a refusal as a failure, so options without meaning for RDMA succeed. */
 	if (errno == ENOTSUP && !sockopt_concerns_data(level, name))
 		return 0;

@@ -100,6 +100,47 @@ static int bind_error(const struct sockaddr *addr, socklen_t len)
 	return -1;
 }
 
+static bool has_name(int fd, const struct sockaddr *addr)
+{
+	struct sockaddr_in6 is = { 0 }; /* the port is where it is in struct sockaddr_in */
+	const struct sockaddr_in *four = (const void *)addr, *is_four = (const void *)&is;
+	const struct sockaddr_in6 *six = (const void *)addr;
+	socklen_t len = sizeof(is);
+
+	if (rgetsockname(fd, (struct sockaddr *)&is, &len) || is.sin6_family != addr->sa_family ||
+	    is.sin6_port != six->sin6_port)
+		return false;
+	return addr->sa_family == AF_INET
+		       ? is_four->sin_addr.s_addr == four->sin_addr.s_addr
+		       : IN6_ARE_ADDR_EQUAL(&is.sin6_addr, &six->sin6_addr) &&
+				 is.sin6_scope_id == six->sin6_scope_id;
+}
+
+/*
+ * With SO_REUSEPORT threads of a program share a port, each by a socket of its own.  To rdma_cm a
+ * port is one id's, so the number becomes another one of the rsocket that has it.  False: none has.
+ */
+static bool share_port(const struct entry *e, int number, const struct sockaddr *addr)
+{
+	CALL;
+	struct entry *other;
+	int i;
+
+	for (i = 0; e->reuses_port && i < entry_end(); i++) {
+		other = entry_hold(i);
+		if (other && other != e && other->kind == ENTRY_SOCKET && other->reuses_port &&
+		    other->type == e->type && has_name(other->fd, addr)) {
+			entry_release(entry_drop(number));
+			entry_share(other, number);
+			entry_release(entry_put(other));
+			return true;
+		}
+		if (other)
+			entry_release(entry_put(other));
+	}
+	return false;
+}
+
 PRELOAD_EXPORT int bind(int number, const struct sockaddr *addr, socklen_t len)
 {
 	struct entry *e = entry_find(number);
@@ -108,7 +149,7 @@ PRELOAD_EXPORT int bind(int number, const struct sockaddr *addr, socklen_t len)
 	if (fd < 0)
 		return real()->bind(number, addr, len);
 	if (rbind(fd, addr, len))
-		return bind_error(addr, len);
+		return bind_error(addr, len) && share_port(e, number, addr) ? 0 : -1;
 	e->bound_len = min(len, (socklen_t)sizeof(e->bound));
 	memcpy(&e->bound, addr, e->bound_len);
 	return 0;
@@ -116,12 +157,18 @@ PRELOAD_EXPORT int bind(int number, const struct sockaddr *addr, socklen_t len)
 
 PRELOAD_EXPORT int listen(int number, int backlog)
 {
+	const struct entry *e = entry_find(number);
 	int fd = entry_fd(number);
+	struct sockaddr_storage addr;
+	socklen_t len = sizeof(addr);
 
 	if (fd < 0)
 		return real()->listen(number, backlog);
 	if (!rlisten(fd, backlog))
 		return 0;
+	if (e && e->reuses_port && !rgetsockname(fd, (struct sockaddr *)&addr, &len) &&
+	    share_port(e, number, (struct sockaddr *)&addr))
+		return listen(number, backlog);
 	errno = errno == EADDRNOTAVAIL ? EADDRINUSE : errno;
 	return -1;
 }

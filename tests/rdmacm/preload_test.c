@@ -671,6 +671,41 @@ static void a_port_in_use(void)
 	CHECK_EQ(close(listener), 0);
 }
 
+static int bind_shared(struct sockaddr_in *a, int reuses_address)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0), on = 1;
+
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)), 0);
+	CHECK_EQ(setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &reuses_address, sizeof(on)), 0);
+	CHECK_EQ(bind(fd, (struct sockaddr *)a, sizeof(*a)), 0);
+	return fd;
+}
+
+/* By SO_REUSEPORT each thread has a listener of its own, and closes that only. */
+static void threads_share_a_port(int reuses_address)
+{
+	struct sockaddr_in a = { .sin_family = AF_INET,
+				 .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	int one = bind_shared(&a, reuses_address), other, from, to;
+	socklen_t len = sizeof(a);
+
+	CHECK_EQ(getsockname(one, (struct sockaddr *)&a, &len), 0);
+	other = bind_shared(&a, reuses_address);
+	CHECK_EQ(listen(one, 1), 0);
+	CHECK_EQ(listen(other, 1), 0);
+	CHECK_EQ(close(one), 0);
+	from = socket(AF_INET, SOCK_STREAM, 0);
+	CHECK_EQ(bind(from, (struct sockaddr *)&a, sizeof(a)), -1);
+	CHECK_EQ(errno, EADDRINUSE);
+	CHECK_EQ(connect(from, (struct sockaddr *)&a, sizeof(a)), 0);
+	to = accept(other, NULL, NULL);
+	CHECK(to >= 0);
+	expect_bytes(from, to);
+	CHECK_EQ(close(from), 0);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(close(other), 0);
+}
+
 /* A client that waits for its server may use one socket for all its attempts. */
 static void connects_again(void)
 {
@@ -732,6 +767,8 @@ static void over_rsockets(void)
 	CHECK_EQ(close(listener), 0);
 	connects_by_tcp();
 	a_port_in_use();
+	threads_share_a_port(0);
+	threads_share_a_port(1);
 	connects_again();
 	many_messages(sendmmsg, recvmmsg);
 	many_messages(send_by_number, recv_by_number);
