@@ -89,6 +89,7 @@ struct rsocket {
 	bool stops_sending;       /* a thread is about to shut down our direction */
 	bool was_open;            /* has been in RS_OPEN */
 	bool other_way;           /* rs_call.h */
+	bool as_tcp;              /* the same: its end */
 	int error;                /* errno of calls in RS_FAILED */
 	int so_error;             /* SO_ERROR; cleared when read */
 	struct rs_options opt;

@@ -35,6 +35,9 @@ enum rs_attempt {
 };
 enum rs_attempt vrb_rs_attempt(int fd);
 
+/* rclose(), as TCP ends: if the program has not read all, the peer's stream is reset. */
+void vrb_rs_close_as_tcp(int fd);
+
 /* In all epolls, a descriptor of the system takes the rsocket's place, with the same event. */
 void vrb_rs_epoll_replace(int fd, int by);
 

@@ -523,18 +523,27 @@ static void give_up_sent(struct rsocket *rs)
 		announce_reset(rs, s->wrote || s->cut ? RS_BROKEN : s->tx.total);
 }
 
+static bool leaves_unread(struct rsocket *rs)
+{
+	if (!rs->as_tcp || rs->state != RS_OPEN)
+		return false;
+	rs_progress(rs);
+	return rs->state == RS_OPEN && rs->stream.rx.unread;
+}
+
 /* Afterwards the connection can be destroyed: sent data was acknowledged, or never will be. */
 static void finish_stream(struct rsocket *rs)
 {
 	uint64_t left = linger_for(rs);
-
 	/* As TCP does then, the stream is broken off, and does not just end. */
-	rs->stream.cut = rs->state == RS_OPEN && resets(rs);
+	bool unread = leaves_unread(rs);
+
+	rs->stream.cut = rs->state == RS_OPEN && (unread || resets(rs));
 	if (rs->stream.cut)
 		announce_reset(rs, RS_BROKEN);
 	else if (rs->state == RS_OPEN)
 		shut(rs, true, true);
-	if (rs->state == RS_CLOSED && rs->stream.cq && !resets(rs))
+	if ((unread || rs->state == RS_CLOSED) && rs->stream.cq && !resets(rs))
 		rs_await_anyway(rs, all_arrived, &left);
 	rs_closed(rs);
 }
@@ -578,6 +587,19 @@ static void close_removed(struct rsocket *removed)
 	if (rs_is_stream(rs))
 		finish_stream(rs);
 	pthread_mutex_unlock(&rs->lock);
+}
+
+CMA_EXPORT void vrb_rs_close_as_tcp(int fd)
+{
+	struct rsocket *rs = rs_hold(fd);
+
+	if (rs) {
+		pthread_mutex_lock(&rs->lock);
+		rs->as_tcp = true;
+		pthread_mutex_unlock(&rs->lock);
+		rs_put(rs);
+	}
+	rclose(fd);
 }
 
 CMA_EXPORT int rclose(int fd)

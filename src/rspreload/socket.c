@@ -235,7 +235,7 @@ void entry_release(struct entry *e)
 	if (!e)
 		return;
 	if (e->kind != ENTRY_DEFERRED)
-		rclose(e->fd);
+		vrb_rs_close_as_tcp(e->fd);
 	epoll_end(e);
 	free(e);
 }

@@ -597,6 +597,7 @@ static void others_keep_their_limits(void)
 	int to, status;
 	pthread_t thread;
 	pid_t server;
+	char c;
 
 	CHECK_EQ(syscall(SYS_bind, tcp, &a, len), 0);
 	CHECK_EQ(syscall(SYS_listen, tcp, 1), 0);
@@ -621,6 +622,7 @@ static void others_keep_their_limits(void)
 	CHECK_EQ(poll(&p, 1, -1), 1);
 	CHECK_EQ(epoll_wait(ep, &e, 1, -1), 1);
 	alarm(0);
+	CHECK_EQ(read(w.fd, &c, 1), 1);
 	CHECK_EQ(close(w.fd), 0);
 	CHECK_EQ(waitpid(server, &status, 0), server);
 	CHECK_EQ(status, 0);

@@ -3,7 +3,7 @@
  * preload_connect_test LIBRSPRELOAD
  *
  * With librspreload.so preloaded: connections that begin without waiting, or that a limit of time
- * ends, to servers of TCP and of rsockets, and to none.
+ * ends, to servers of TCP and of rsockets, and to none; connections that end with unread data.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -264,6 +264,26 @@ static void a_connection_that_ends(int listener, const struct sockaddr_in *a)
 	CHECK_EQ(close(p.fd), 0);
 }
 
+/* The peer gets all that was sent, and then learns that its own data was not read. */
+static void ends_unread(int listener, const struct sockaddr_in *a)
+{
+	int fd = socket(AF_INET, SOCK_STREAM, 0), to;
+	struct pollfd p = { .events = POLLIN };
+	char got[4] = "";
+
+	CHECK_EQ(connect(fd, (const struct sockaddr *)a, sizeof(*a)), 0);
+	to = p.fd = accept(listener, NULL, NULL);
+	CHECK_EQ(write(fd, "unread", 6), 6);
+	CHECK_EQ(poll(&p, 1, LIMIT_S * 1000), 1);
+	CHECK_EQ(write(to, "bye", 3), 3);
+	CHECK_EQ(close(to), 0);
+	CHECK_EQ(recv(fd, got, 3, MSG_WAITALL), 3);
+	CHECK_MEM(got, "bye", 3);
+	CHECK_EQ(read(fd, got, 1), -1);
+	CHECK_EQ(errno, ECONNRESET);
+	CHECK_EQ(close(fd), 0);
+}
+
 static void preloaded(void)
 {
 	struct sockaddr_in tcp, rdma, none = nowhere();
@@ -277,6 +297,7 @@ static void preloaded(void)
 	connects_a_duplicate(by_tcp, &tcp);
 	goes_on_after_a_limit(by_tcp, &tcp);
 	a_connection_that_ends(by_rdma, &rdma);
+	ends_unread(by_rdma, &rdma);
 	CHECK_EQ(close(by_tcp), 0);
 	CHECK_EQ(close(by_rdma), 0);
 }
