@@ -15,8 +15,8 @@
 #include <rdma/rsocket.h>
 
 #include "rspreload/allow.h"
-#include "rspreload/connect.h"
 #include "rspreload/call.h"
+#include "rspreload/connect.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/epoll.h"
