@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "rdmacm/conn.h"
 #include "rdmacm/device.h"
@@ -19,6 +20,10 @@
 #include "rdmacm/rs.h"
 #include "rdmacm/view.h"
 #include "run/clock.h"
+#include "run/log.h"
+
+/* A program that waits for itself says so after this time. */
+enum { ACK_LONG_S = 2 };
 
 struct cma cma = {
 	.lock = PTHREAD_MUTEX_INITIALIZER,
@@ -113,8 +118,21 @@ void cma_unlock(void)
 
 void cma_wait_acked(void)
 {
+	static bool told;	/* under the lock */
+	struct timespec end;
+
 	channels_ring();
-	pthread_cond_wait(&cma.acked, &cma.lock);
+	if (told) {
+		pthread_cond_wait(&cma.acked, &cma.lock);
+		return;
+	}
+	clock_gettime(CLOCK_REALTIME, &end);	/* that of a condition variable */
+	end.tv_sec += ACK_LONG_S;
+	if (!pthread_cond_timedwait(&cma.acked, &cma.lock, &end))
+		return;
+	told = true;
+	log_warn(LOG_VERBS, "the destruction or migration of an id, or leaving a group, waits for "
+			    "the program to acknowledge its events: rdma_ack_cm_event()");
 }
 
 void cma_settle(void)

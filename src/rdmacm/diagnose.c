@@ -54,7 +54,7 @@ void diagnose_rejected(const struct cma_id *id, unsigned int reason)
 	if (reason == CM_REJ_INVALID_SERVICE_ID)
 		log_warn(LOG_VERBS,
 			 "connect: no listener at %s on port %u of rdma_cm's port space %s "
-			 "(sockets have other port numbers)",
+			 "(sockets have other port numbers; verbena explain rej:8)",
 			 to, port_of(id), space_of(id));
 	else
 		log_warn(LOG_VERBS, "connect: %s refused port %u: %s (verbena explain rej:%u)", to,

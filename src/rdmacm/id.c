@@ -250,6 +250,7 @@ static void destroy(struct cma_id *id)
 	id_ack_last(id);
 	cma_lock();
 	id_shut(id);
+	id->destroyed = true;
 	if (id->pub.channel)
 		channel_sweep(id_channel(id), id, drop_event, NULL);
 	while (id->unacked || id->unacked_before)

@@ -69,6 +69,7 @@ struct cma_id {
 	bool child;           /* from a request: holds no port, but see port_leave() */
 	bool accepted;        /* rdma_accept() was called */
 	bool hasty;           /* as id_set_hasty() has it */
+	bool destroyed;       /* by a call that waits for acknowledgements */
 	bool mute;            /* CONNECT_ERROR was delivered: no more events of the connection */
 	unsigned int migrations; /* number of rdma_migrate_id() calls */
 	/* delivered, unacknowledged events: since the last migration, and from before it */

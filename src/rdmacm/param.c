@@ -7,6 +7,7 @@
 
 #include "rdmacm/diagnose.h"
 #include "rdmacm/id.h"
+#include "run/log.h"
 
 enum { RETRIES = 7 };
 
@@ -80,13 +81,27 @@ static const struct rdma_conn_param defaults = {
 	.rnr_retry_count = RETRIES,
 };
 
+/* A program with a QP of its own names it; one that forgot to create it has none. */
+static void note_number(const struct cma_id *id, const char *call,
+			const struct rdma_conn_param *conn)
+{
+	if (!id->pub.qp && !conn->qp_num)
+		log_info(LOG_VERBS, "%s: the id has no QP (rdma_create_qp() comes first), and "
+				    "qp_num is 0", call);
+}
+
 int param_of_connect(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		     struct param *out)
 {
+	int err;
+
 	if (!in && !id->pub.qp && is_checked(id))
 		return diagnose_invalid("rdma_connect: neither parameters nor a QP of the id");
 	out->conn = in ? *in : defaults;
-	return complete(id, in, room, out);
+	err = complete(id, in, room, out);
+	if (!err && !id_is_datagram(id))
+		note_number(id, "rdma_connect", &out->conn);
+	return err;
 }
 
 /*
@@ -107,10 +122,15 @@ static void limit_to_request(const struct cma_id *id, struct rdma_conn_param *co
 int param_of_accept(const struct cma_id *id, const struct rdma_conn_param *in, size_t room,
 		    struct param *out)
 {
+	int err;
+
 	if (!in && !id->pub.qp)
 		return diagnose_invalid("rdma_accept: neither parameters nor a QP of the id");
 	out->conn = in ? *in : defaults;
 	if (id->conn && id->path.place.dev)
 		limit_to_request(id, &out->conn);
-	return complete(id, in, room, out);
+	err = complete(id, in, room, out);
+	if (!err)
+		note_number(id, "rdma_accept", &out->conn);
+	return err;
 }

@@ -126,7 +126,10 @@ static bool lacks_interface(const struct sockaddr *addr)
 
 static int check_addr(const struct sockaddr *addr)
 {
-	return !addr || !addr_len(addr) || lacks_interface(addr) ? EINVAL : 0;
+	if (!addr || !addr_len(addr))
+		return diagnose_invalid("bind: no address, or its sa_family is none of "
+					"AF_INET, AF_INET6, AF_IB");
+	return lacks_interface(addr) ? EINVAL : 0;
 }
 
 static int bind_device(struct cma_id *id, const struct sockaddr *addr)
@@ -137,8 +140,10 @@ static int bind_device(struct cma_id *id, const struct sockaddr *addr)
 	if (addr_is_wildcard(addr))
 		return 0;
 	err = take_place(id, &gid, addr_scope(addr));
-	if (err)
+	if (err) {
+		diagnose_invalid("bind: the address is no device's (verbena gids)");
 		return err;
+	}
 	id->path.src = gid;
 	return 0;
 }
@@ -181,7 +186,7 @@ int path_bind(struct cma_id *id, const struct sockaddr *addr)
 	if (!err)
 		err = cma_start();
 	if (!err && id->state != ID_IDLE)
-		err = EINVAL;
+		err = diagnose_invalid("bind: the id has an address already");
 	if (!err)
 		err = bind_device(id, addr);
 	if (err)
@@ -234,7 +239,8 @@ static int check_dst(const struct cma_id *id, const struct sockaddr *src,
 		    (id->state == ID_IDLE && src && addr_len(src) && !addr_is_wildcard(src));
 
 	if (!dst || !addr_len(dst))
-		return EINVAL;
+		return diagnose_invalid("rdma_resolve_addr: no destination, or its sa_family is "
+					"none of AF_INET, AF_INET6, AF_IB");
 	return lacks_interface(dst) && !from ? EINVAL : 0;
 }
 
@@ -246,7 +252,9 @@ static int bind_source(struct cma_id *id, const struct sockaddr *src, const stru
 	addr_any(&any, dst->sa_family);
 	if (id->state == ID_IDLE)
 		return path_bind(id, src && src->sa_family ? src : (struct sockaddr *)&any);
-	return id->state == ID_BOUND ? 0 : EINVAL;
+	if (id->state == ID_BOUND)
+		return 0;
+	return diagnose_invalid("rdma_resolve_addr: the id has an address already, or listens");
 }
 
 /* A failed attempt may have left the id with a device, although it has no address of its own. */
@@ -415,7 +423,12 @@ static int resolve_route(struct cma_id *id, int timeout_ms)
 	struct ibv_sa_path_rec rec;
 
 	if (id->state != ID_ADDR_RESOLVED || !timeout_ms)
-		return EINVAL;
+		return diagnose_invalid("rdma_resolve_route: %s",
+					!timeout_ms ? "timeout_ms is 0" :
+					id->state < ID_ADDR_RESOLVED ?
+					"the id has no address: RDMA_CM_EVENT_ADDR_RESOLVED of "
+					"rdma_resolve_addr() comes first" :
+					"the id has a route already, or its device has gone");
 	rec = path_rec(id);
 	rec.flow_label = htobe32(flow_label(&id->pub.route.addr));
 	id_show_path(id, &rec);

@@ -13,6 +13,7 @@
 #include "cm/msg.h"
 #include "rdmacm/addr.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/diagnose.h"
 #include "rdmacm/id.h"
 #include "util/be.h"
 
@@ -112,6 +113,9 @@ int port_bind(struct cma_id *id, const struct sockaddr *addr)
 	if (!addr_is_wildcard(addr))
 		s->addr = addr_gid(addr);
 	err = qp1.bind(cma.mad, s, &binding);
+	if (err == EADDRINUSE || err == EADDRNOTAVAIL)
+		diagnose_invalid("bind: port %u is in use: verbena ps PID lists the ports "
+				 "of a process", cm_service_port(service));
 	if (err)
 		return err;
 	cma_lock();

@@ -36,6 +36,8 @@ static const char *state_name(const struct cma_id *id)
 
 	if (id->state == ID_CONNECT && (!id->conn || is_ending(id->conn)))
 		return "DISCONNECT";
+	if (id->destroyed)
+		return "DESTROYING";
 	return names[id->state];
 }
 

@@ -4,11 +4,13 @@
  * per process. Each case runs in a process of its own, in a network namespace of the test.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <sched.h>
 #include <signal.h>
 #include <sys/epoll.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -207,6 +209,103 @@ static void too_early(struct rdma_event_channel *ch)
 	CHECK_FAILS(rdma_create_qp(world_id(ch, RDMA_PS_TCP), NULL, &attr), EINVAL);
 }
 
+/* Not refused: a program may have a QP of its own. */
+static void no_qp_number(struct rdma_event_channel *ch)
+{
+	struct rdma_conn_param param = { 0 };
+
+	CHECK_EQ(rdma_connect(routed(ch, RDMA_PS_TCP, LOOPBACK), &param), 0);
+}
+
+static void no_address(struct rdma_event_channel *ch)
+{
+	CHECK_FAILS(rdma_resolve_route(world_id(ch, RDMA_PS_TCP), WORLD_TIMEOUT_MS), EINVAL);
+}
+
+static void resolved_twice(struct rdma_event_channel *ch)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 4711);
+
+	CHECK_FAILS(rdma_resolve_addr(routed(ch, RDMA_PS_TCP, LOOPBACK), NULL,
+				      (struct sockaddr *)&a, WORLD_TIMEOUT_MS), EINVAL);
+}
+
+static void no_family(struct rdma_event_channel *ch)
+{
+	struct sockaddr_storage none = { 0 };
+
+	CHECK_FAILS(rdma_resolve_addr(world_id(ch, RDMA_PS_TCP), NULL, (struct sockaddr *)&none,
+				      WORLD_TIMEOUT_MS), EINVAL);
+}
+
+static void port_in_use(struct rdma_event_channel *ch)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 4711);
+
+	CHECK_EQ(rdma_bind_addr(world_id(ch, RDMA_PS_TCP), (struct sockaddr *)&a), 0);
+	CHECK_FAILS(rdma_bind_addr(world_id(ch, RDMA_PS_TCP), (struct sockaddr *)&a),
+		    EADDRNOTAVAIL);
+}
+
+static void foreign_address(struct rdma_event_channel *ch)
+{
+	struct sockaddr_storage a = world_addr("203.0.113.9", 4711);
+
+	CHECK_FAILS(rdma_bind_addr(world_id(ch, RDMA_PS_TCP), (struct sockaddr *)&a),
+		    EADDRNOTAVAIL);
+}
+
+static void bound_twice(struct rdma_event_channel *ch)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 4711);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+
+	CHECK_EQ(rdma_bind_addr(id, (struct sockaddr *)&a), 0);
+	CHECK_FAILS(rdma_bind_addr(id, (struct sockaddr *)&a), EINVAL);
+}
+
+static void other_service(struct rdma_event_channel *ch)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+
+	CHECK_FAILS(rdma_create_qp(routed(ch, RDMA_PS_UDP, LOOPBACK), NULL, &attr), EINVAL);
+}
+
+static void qp_of_listener(struct rdma_event_channel *ch)
+{
+	struct ibv_qp_init_attr attr = { .qp_type = IBV_QPT_RC };
+	struct sockaddr_storage any = world_addr("0.0.0.0", 4711);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+
+	CHECK_EQ(rdma_bind_addr(id, (struct sockaddr *)&any), 0);
+	CHECK_EQ(rdma_listen(id, 1), 0);
+	CHECK_FAILS(rdma_create_qp(id, NULL, &attr), EINVAL);
+}
+
+static void *acknowledge_once_told(void *event)
+{
+	struct stat s = { 0 };
+
+	while (stat(log_file, &s) || !s.st_size)
+		usleep(10000);
+	CHECK_EQ(rdma_ack_cm_event(event), 0);
+	return NULL;
+}
+
+/* Waits for the event's acknowledgement, and says so. */
+static void unacknowledged(struct rdma_event_channel *ch)
+{
+	struct sockaddr_storage a = world_addr(LOOPBACK, 4711);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	pthread_t helper;
+
+	CHECK_EQ(rdma_resolve_addr(id, NULL, (struct sockaddr *)&a, WORLD_TIMEOUT_MS), 0);
+	CHECK_EQ(pthread_create(&helper, NULL, acknowledge_once_told,
+				world_event(ch, RDMA_CM_EVENT_ADDR_RESOLVED, 0)), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	CHECK_EQ(pthread_join(helper, NULL), 0);
+}
+
 static const struct {
 	const char *what, *devices;
 	void (*run)(struct rdma_event_channel *ch);
@@ -220,6 +319,17 @@ static const struct {
 	  "info" },
 	{ "no request", NULL, no_request, "rdma_accept: no request waits", "info" },
 	{ "too early", NULL, too_early, "no device: rdma_resolve_addr() comes first", "info" },
+	{ "no address", NULL, no_address, "rdma_resolve_route: the id has no address", "info" },
+	{ "resolved twice", NULL, resolved_twice, "rdma_resolve_addr: the id has an address", "info" },
+	{ "no family", NULL, no_family, "rdma_resolve_addr: no destination, or its sa_family", "info" },
+	{ "port in use", NULL, port_in_use, "bind: port 4711 is in use", "info" },
+	{ "foreign address", NULL, foreign_address, "bind: the address is no device's", "info" },
+	{ "bound twice", NULL, bound_twice, "bind: the id has an address already", "info" },
+	{ "other service", NULL, other_service, "rdma_create_qp: qp_type does not fit", "info" },
+	{ "QP of a listener", NULL, qp_of_listener, "rdma_create_qp: the id listens", "info" },
+	{ "no QP number", NULL, no_qp_number, "rdma_connect: the id has no QP", "info" },
+	/* From here on without "info": it says that the last process had a connection. */
+	{ "unacknowledged", NULL, unacknowledged, "its events: rdma_ack_cm_event()" },
 	{ "no listener", NULL, no_listener,
 	  "no listener at 127.0.0.1 on port 4711 of rdma_cm's port space TCP" },
 	{ "no service", NULL, no_service,

@@ -314,7 +314,7 @@ static void put_id(struct nlmsghdr *m, struct json_object *id)
 					      { "ADDR_RESOLVED", 2 }, { "ROUTE_RESOLVED", 4 },
 					      { "CONNECT", 5 },       { "DISCONNECT", 6 },
 					      { "ADDR_BOUND", 7 },    { "LISTEN", 8 },
-					      { "DEVICE_REMOVAL", 9 } };
+					      { "DEVICE_REMOVAL", 9 }, { "DESTROYING", 10 } };
 	static const struct {
 		const char *name;
 		uint32_t value;
