@@ -21,6 +21,8 @@ static struct local_fault fault_of(const struct wq_qp *wq, const struct local_pe
 
 	if (!local_peer_qp(peer, wq->dest_qpn, &there))
 		return (struct local_fault){ .kind = LOCAL_FAULT_NO_QP };
+	if (there.type != wq->type)
+		return (struct local_fault){ LOCAL_FAULT_TYPE, .value = there.type };
 	if (!wq_receives(there.state))
 		return (struct local_fault){ LOCAL_FAULT_STATE, .value = there.state };
 	if (there.dest_qpn != wq->qpn)

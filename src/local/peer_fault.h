@@ -18,6 +18,7 @@ enum local_fault_kind {
 	LOCAL_FAULT_NONE,	/* none, for all that is known */
 	LOCAL_FAULT_NOBODY,	/* no process has the number */
 	LOCAL_FAULT_NO_QP,	/* its process publishes no such QP: none, or one in RESET */
+	LOCAL_FAULT_TYPE,	/* value: enum ibv_qp_type; not that of this end */
 	LOCAL_FAULT_STATE,	/* value: enum ibv_qp_state */
 	LOCAL_FAULT_OTHER_QP,	/* value: the number to which it is connected */
 	LOCAL_FAULT_ADDRESS,	/* it has another address, or is connected to another one */

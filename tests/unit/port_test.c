@@ -274,7 +274,8 @@ static void why_there_is_no_path(void **state)
 		assert_string_equal(why, rows[i].why);
 	}
 	vrb_port_explain(&port, &lid, why, sizeof(why));
-	assert_string_equal(why, "is_global is 0, but LID 0x305 is not in the interface's subnet");
+	assert_string_equal(why, "is_global is 0, but LID 0x305 is not in the interface's subnet: "
+				 "RoCE needs is_global 1, and dgid and sgid_index in grh");
 	lid.port_num = 2;
 	vrb_port_explain(&port, &lid, why, sizeof(why));
 	assert_string_equal(why, "port_num of the address is 2, but must be 1");

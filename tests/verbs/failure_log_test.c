@@ -3,6 +3,7 @@
  * The log line for a QP that fails: written once, with QP, request, rkey, address and the region
  * behind the key; its reason number is also in vendor_err.
  */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -199,6 +200,56 @@ static void test_wrong_keys(void)
 	tear_down();
 }
 
+static void write_refused(uint32_t rkey, uint64_t address, const char *why)
+{
+	struct ibv_sge sge = world_sge(&src, 0, 64);
+
+	post(1, IBV_WR_RDMA_WRITE, &sge, rkey, address);
+	world_expect(cq_a, 1, IBV_WC_REM_ACCESS_ERR);
+	expect_logged(logged(), why);
+	tear_down();
+}
+
+/* What the log makes of keys and addresses that were exchanged wrongly, or are out of date. */
+static void test_likely_keys(void)
+{
+	struct buffer old;
+	struct ibv_sge sge;
+	uint64_t va;
+	char line[80];
+
+	set_up(WORLD_ACCESS);
+	write_refused(htonl(dst.mr->rkey), (uintptr_t)dst.data,
+		      "names nothing, but a region in the other byte order");
+	set_up(WORLD_ACCESS);
+	va = (uintptr_t)dst.data;
+	write_refused(dst.mr->rkey, __builtin_bswap64(va), "the address is in the other byte order");
+	set_up(WORLD_ACCESS);
+	va = (uintptr_t)dst.data + 8;
+	write_refused(dst.mr->rkey, (uint32_t)va, "the address is with its upper 32 bits");
+	set_up(WORLD_ACCESS);
+	va = (uintptr_t)dst.data;
+	write_refused(dst.mr->rkey, (uint64_t)(int32_t)(va | 1u << 31),
+		      va & 1u << 31 ? "the address is with its upper 32 bits" : "names a region");
+	set_up(WORLD_ACCESS);
+	write_refused(dst.mr->rkey, 64, "the address looks like an offset");
+	set_up(WORLD_ACCESS);
+	write_refused(dst.mr->rkey, (uintptr_t)dst.data + 4095, "ends before the access does");
+
+	set_up(WORLD_ACCESS);
+	old = world_buffer(&w, 4096, WORLD_ACCESS);
+	sge = world_sge(&old, 0, 64);
+	CHECK_EQ(ibv_dereg_mr(old.mr), 0);
+	snprintf(line, sizeof(line), "lkey was that of a region [0x%llx, 0x%llx), which is "
+		 "deregistered, registered at ", (unsigned long long)(uintptr_t)old.data,
+		 (unsigned long long)(uintptr_t)old.data + 4096);
+	world_send(a, 1, sge);
+	world_expect(cq_a, 1, IBV_WC_LOC_PROT_ERR);
+	expect_logged(logged(), line);
+	tear_down();
+	free(old.data);
+}
+
 static void test_small_receive(void)
 {
 	set_up(WORLD_ACCESS);
@@ -293,6 +344,9 @@ static void test_refused_modification(void)
 		const char *message;
 	} rows[] = {
 		{ .drop = IBV_QP_DEST_QPN, .message = "IBV_QP_DEST_QPN is missing from the mask" },
+		{ .drop = IBV_QP_DEST_QPN | IBV_QP_AV,
+		  .message = "IBV_QP_AV, IBV_QP_DEST_QPN are missing from the mask" },
+		{ .drop = IBV_QP_STATE, .message = ": IBV_QP_STATE is not in the mask\n" },
 		{ .add = IBV_QP_QKEY, .message = "IBV_QP_QKEY cannot be changed in" },
 		{ .attr.path_mtu = 9, .message = "path_mtu is 9, but must be 1 to 5" },
 		{ .attr.max_dest_rd_atomic = 255,
@@ -587,6 +641,40 @@ static void test_wrong_numbers(void)
 	expect_silence(IBV_QPS_RTR, false, -77, 313);
 }
 
+/* Connected to itself, with other PSNs, and to a QP of another type. */
+static void test_wrong_peer(void)
+{
+	struct ibv_cq *cq = world_cq(&w, 4);
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *uc = world_qp(&w, IBV_QPT_UC, cq, NULL);
+	struct ibv_send_wr wr = { .wr_id = 5, .opcode = IBV_WR_SEND,
+				  .send_flags = IBV_SEND_SIGNALED }, *bad;
+	struct ibv_qp_attr attr;
+	int mask;
+
+	world_move(&w, qp, IBV_QPS_INIT, 0);
+	mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTR, qp->qp_num, &attr);
+	attr.rq_psn += 77;
+	CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+	world_move(&w, qp, IBV_QPS_RTS, qp->qp_num);
+	CHECK_EQ(truncate(log_path, 0), 0);
+	CHECK_EQ(ibv_post_send(qp, &wr, &bad), 0);
+	world_expect(cq, 5, IBV_WC_RETRY_EXC_ERR);
+	expect_logged(logged(), "; the QP is connected to itself\n");
+
+	for (enum ibv_qp_state s = IBV_QPS_INIT; s <= IBV_QPS_RTR; s++)
+		world_move(&w, uc, s, qp->qp_num);
+	for (enum ibv_qp_state s = IBV_QPS_RESET; s <= IBV_QPS_RTS; s++)
+		world_move(&w, qp, s, uc->qp_num);
+	CHECK_EQ(truncate(log_path, 0), 0);
+	CHECK_EQ(ibv_post_send(qp, &wr, &bad), 0);
+	world_expect(cq, 5, IBV_WC_RETRY_EXC_ERR);
+	expect_peer(uc->qp_num, "is of type UC");
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_destroy_qp(uc), 0);
+	CHECK_EQ(ibv_destroy_cq(cq), 0);
+}
+
 /* The peer is not there: what could have reached it. */
 static void test_nobody(void)
 {
@@ -625,6 +713,7 @@ int main(void)
 	test_range();
 	test_refused_by_qp();
 	test_wrong_keys();
+	test_likely_keys();
 	test_small_receive();
 	test_no_line_without_failure();
 	test_other_mtu();
@@ -639,6 +728,7 @@ int main(void)
 	test_lost_write();
 	test_lost_datagrams();
 	test_wrong_numbers();
+	test_wrong_peer();
 	test_nobody();
 	world_close(&w);
 	unlink(log_path);

@@ -84,14 +84,36 @@ static void refused_receives(void)
 	struct ibv_srq *srq = ibv_create_srq(w.pd, &init);
 	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, srq);
 	struct ibv_recv_wr wr = { .wr_id = 0x77 }, *bad;
+	struct ibv_sge sge[1] = { { 0 } };
 
 	CHECK_EQ(ibv_post_recv(qp, &wr, &bad), EINVAL);
-	expect_logged("receive wr_id 0x77 not posted");
+	expect_logged("receive wr_id 0x77 not posted: it has no receive queue of its own");
 	wr.num_sge = 1;	/* and no list */
 	CHECK_EQ(ibv_post_srq_recv(srq, &wr, &bad), EINVAL);
-	expect_logged("receive wr_id 0x77 not posted");
+	expect_logged("receive wr_id 0x77 not posted: num_sge is 1, but there is no sg_list");
+	wr.sg_list = sge;
+	wr.num_sge = 40;
+	CHECK_EQ(ibv_post_srq_recv(srq, &wr, &bad), EINVAL);
+	expect_logged("receive wr_id 0x77 not posted: num_sge is 40, but max_sge ");
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 	CHECK_EQ(ibv_destroy_srq(srq), 0);
+}
+
+static void refused_sends(void)
+{
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct ibv_send_wr wr = { .wr_id = 0x78, .opcode = IBV_WR_SEND, .num_sge = 1 }, *bad;
+	struct ibv_sge sge = { .length = 8 };
+
+	world_connect(&w, qp, qp);
+	CHECK_EQ(ibv_post_send(qp, &wr, &bad), EINVAL);
+	expect_logged("wr_id 0x78 not posted: num_sge is negative, or there is no sg_list");
+	wr.sg_list = &sge;
+	wr.opcode = IBV_WR_RDMA_READ;
+	wr.send_flags = IBV_SEND_INLINE;
+	CHECK_EQ(ibv_post_send(qp, &wr, &bad), EINVAL);
+	expect_logged(": IBV_SEND_INLINE is for SENDs and RDMA WRITEs");
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
 static void refused_address(void)
@@ -322,6 +344,7 @@ int main(void)
 	refused_binds();
 	refused_flow();
 	refused_receives();
+	refused_sends();
 	refused_address();
 	refused_qp();
 	refused_cq();

@@ -31,6 +31,7 @@
 #include "run/netdev.h"
 #include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/text.h"
 
 /* The result of the checks, ready to commit. */
 struct change {
@@ -82,6 +83,17 @@ static const char *attr_name(int mask)
 	return bit < ARRAY_SIZE(names) && names[bit] ? names[bit] : "(unknown)";
 }
 
+/* All of them, so that the program need not be run again for each. */
+static int refuse_missing(struct change *c, int missing)
+{
+	bool many = missing & (missing - 1);
+	struct text t = { .n = 0 };
+
+	for (; missing; missing &= missing - 1)
+		text_add(&t, "%sIBV_QP_%s", t.n ? ", " : "", attr_name(missing));
+	return refuse(c, EINVAL, "%s %s missing from the mask", t.s, many ? "are" : "is");
+}
+
 static int check_mask(const struct vrb_qp *qp, const struct ibv_qp_attr *a, int mask,
 		      struct change *c)
 {
@@ -98,10 +110,11 @@ static int check_mask(const struct vrb_qp *qp, const struct ibv_qp_attr *a, int 
 			      "RESET, INIT, RTR, RTS");
 	missing = required & ~mask;
 	if (missing)
-		return refuse(c, EINVAL, "IBV_QP_%s is missing from the mask", attr_name(missing));
+		return refuse_missing(c, missing);
 	extra = mask & ~(required | optional | IBV_QP_STATE);
-	return refuse(c, EINVAL, "IBV_QP_%s cannot be changed in this transition",
-		      attr_name(extra));
+	return refuse(c, EINVAL, "IBV_QP_%s cannot be changed in this transition%s",
+		      attr_name(extra),
+		      mask & IBV_QP_STATE ? "" : ": IBV_QP_STATE is not in the mask");
 }
 
 /* Checks that each attribute lies in its range. */

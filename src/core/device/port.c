@@ -423,7 +423,8 @@ void vrb_port_explain(struct vrb_port *port, const struct ibv_ah_attr *attr, cha
 	}
 	if (!attr->is_global) {
 		snprintf(why, size,
-			 "is_global is 0, but LID 0x%x is not in the interface's subnet",
+			 "is_global is 0, but LID 0x%x is not in the interface's subnet: RoCE "
+			 "needs is_global 1, and dgid and sgid_index in grh",
 			 attr->dlid);
 		return;
 	}

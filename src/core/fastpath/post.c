@@ -205,7 +205,7 @@ static enum reason post_one(struct vrb_qp *qp, const struct ibv_send_wr *wr)
 	if (!classic_opcode(wr))
 		return REASON_WR_UNKNOWN;
 	if (wr->num_sge < 0 || (wr->num_sge > 0 && !wr->sg_list))
-		return REASON_WR_SGE_COUNT;
+		return REASON_WR_SGE_LIST;
 	/* Check the count before summing the list: a wild count would read beyond it. */
 	if ((uint32_t)wr->num_sge > qp->wq.sq.ring.max_sge)
 		return REASON_WR_SGE_COUNT;
@@ -263,6 +263,8 @@ int vrb_post_refused(struct vrb_qp *qp, uint64_t wr_id, enum reason why)
 	} else if (why == REASON_WR_SGE_COUNT || why == REASON_WR_INLINE_SIZE) {
 		more = limit;
 		limit_text(qp, why, limit);
+	} else if (why == REASON_WR_FLAGS) {
+		more = ": IBV_SEND_INLINE is for SENDs and RDMA WRITEs";
 	}
 	/* Not a warning: many programs post until the queue is full, then poll. */
 	if (why == REASON_WR_QUEUE_FULL && !*more)
@@ -441,14 +443,22 @@ static bool has_rq(const struct vrb_qp *qp)
 	return !qp->wq.has_srq && qp->ibv.qp_type < IBV_QPT_XRC_SEND;
 }
 
-static void recv_refused(const char *what, uint32_t number, uint64_t wr_id, int err)
+/* unfit: why the queue takes none at all, or NULL. */
+static void recv_refused(const char *what, uint32_t number, const struct ibv_recv_wr *wr,
+			 const char *unfit, uint32_t max_sge)
 {
-	/* A full queue is not an error: programs fill it to learn its size. */
-	if (err != ENOMEM)
-		log_info(LOG_CORE,
-			 "%s 0x%x: receive wr_id 0x%" PRIx64
-			 " not posted: no SGE list, too many SGEs, or no receive queue",
-			 what, number, wr_id);
+	char why[64] = "";
+
+	if (!log_on(LOG_CORE, LOG_INFO))
+		return;
+	if (unfit)
+		snprintf(why, sizeof(why), ": %s", unfit);
+	else if (wr->num_sge > 0 && !wr->sg_list)
+		snprintf(why, sizeof(why), ": num_sge is %d, but there is no sg_list", wr->num_sge);
+	else if ((uint32_t)wr->num_sge > max_sge)
+		snprintf(why, sizeof(why), ": num_sge is %d, but max_sge %u", wr->num_sge, max_sge);
+	log_info(LOG_CORE, "%s 0x%x: receive wr_id 0x%" PRIx64 " not posted%s", what, number,
+		 wr ? wr->wr_id : 0, why);
 }
 
 /*
@@ -471,7 +481,11 @@ int vrb_post_recv(struct vrb_qp *qp, struct ibv_recv_wr *wr, struct ibv_recv_wr 
 	}
 	if (ret) {
 		*bad = wr;
-		recv_refused("QP", qp->wq.qpn, wr ? wr->wr_id : 0, ret);
+		/* A full queue is not an error: programs fill it to learn its size. */
+		if (ret != ENOMEM)
+			recv_refused("QP", qp->wq.qpn, wr,
+				     has_rq(qp) ? NULL : "it has no receive queue of its own",
+				     qp->wq.rq.ring.max_sge);
 	}
 	if (qp->wq.state == IBV_QPS_ERR)
 		qp->now = clock_now();
@@ -519,7 +533,10 @@ int vrb_post_srq_recv(struct vrb_srq *srq, struct ibv_recv_wr *wr, struct ibv_re
 	}
 	if (ret) {
 		*bad = wr;
-		recv_refused("SRQ", srq->srqn, wr ? wr->wr_id : 0, ret);
+		if (ret != ENOMEM)
+			recv_refused("SRQ", srq->srqn, wr,
+				     vrb_srq_failed(srq) ? "it is in error" : NULL,
+				     srq->ring.max_sge);
 	}
 	lock_release(&srq->lock);
 	return ret;

@@ -261,6 +261,23 @@ const struct mr_entry *vrb_mem_entry(uint32_t key)
 	return mr_entry_of_key(key);
 }
 
+bool mr_entry_was(uint32_t key, struct mr_entry *copy)
+{
+	struct mr_entry *e;
+	bool was;
+
+	/* Its holder may be waiting for a reference that this thread has. */
+	if (pthread_mutex_trylock(&table.lock))
+		return false;
+	e = mr_entry_find(key);
+	was = e && !(load_acquire(&e->refs) & MR_LIVE) && e->lkey == key && e->kind == MR_FREE &&
+	      e->length;
+	if (was)
+		*copy = *e;
+	pthread_mutex_unlock(&table.lock);
+	return was;
+}
+
 struct mr_entry *mr_entry_find(uint32_t key)
 {
 	uint32_t index = mr_key_index(key);

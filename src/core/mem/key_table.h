@@ -72,6 +72,12 @@ struct mr_entry *mr_entry_at(uint32_t index);
 struct mr_entry *mr_entry_find(uint32_t key);
 
 /*
+ * For the log: is this the key of a deregistered region whose entry has not been used again? Then
+ * *copy is what it was. False also while another thread has the table's lock.
+ */
+bool mr_entry_was(uint32_t key, struct mr_entry *copy);
+
+/*
  * mr_entry_get() returns a reference on the live entry that a key's index names, or NULL. It does
  * not compare the key itself.
  */

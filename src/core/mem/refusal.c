@@ -43,6 +43,54 @@ static void add_site(struct text *t, uint32_t key)
 		text_add(t, " in %s", info.dli_sname);
 }
 
+bool vrb_refusal_own_key(uint32_t key)
+{
+	const struct mr_entry *e = mr_entry_get(key);
+	bool own = e && e->rkey == key;
+
+	if (e)
+		mr_entry_put((struct mr_entry *)e);
+	return own;
+}
+
+/* What a key that names nothing may have been meant for. */
+static void add_unknown(struct text *t, const struct refusal *r, const char *kind)
+{
+	struct mr_entry was;
+
+	if (!r->remote && mr_entry_was(r->key, &was)) {
+		text_add(t, ": the %s was that of a region [0x%llx, 0x%llx), which is deregistered",
+			 kind, (unsigned long long)was.va,
+			 (unsigned long long)(was.va + was.length));
+		add_site(t, r->key);
+		return;
+	}
+	text_add(t, ": the %s names nothing", kind);
+	if (!r->remote && vrb_refusal_own_key(__builtin_bswap32(r->key)))
+		text_add(t, ", but a region in the other byte order");
+}
+
+static bool inside(const struct refusal *r, uint64_t va)
+{
+	return va >= r->entry.va && va - r->entry.va < r->entry.length;
+}
+
+/* What may have become of an address inside the region. */
+static void add_outside(struct text *t, const struct refusal *r)
+{
+	uint64_t upper = r->entry.va & ~(uint64_t)UINT32_MAX, low = (uint32_t)r->va;
+	bool cut = r->va == low || r->va == (uint64_t)(int32_t)low;
+
+	if (inside(r, r->va))
+		text_add(t, ", which ends before the access does");
+	else if (inside(r, __builtin_bswap64(r->va)))
+		text_add(t, ", in which the address is in the other byte order");
+	else if (cut && (inside(r, upper | low) || inside(r, (upper + UINT32_MAX + 1) | low)))
+		text_add(t, ", in which the address is with its upper 32 bits");
+	else if (r->va < r->entry.length)
+		text_add(t, "; the address looks like an offset");
+}
+
 void vrb_refusal_add(struct text *t, const struct refusal *r)
 {
 	const char *kind = mem_access_is_remote(r->access) ? "rkey" : "lkey";
@@ -56,7 +104,7 @@ void vrb_refusal_add(struct text *t, const struct refusal *r)
 		return;
 	}
 	if (!r->named || r->why == REASON_LKEY_UNKNOWN || r->why == REASON_RKEY_UNKNOWN) {
-		text_add(t, ": the %s names nothing", kind);
+		add_unknown(t, r, kind);
 		return;
 	}
 	text_add(t, ": the %s names a %s [0x%llx, 0x%llx)", kind,
@@ -66,6 +114,8 @@ void vrb_refusal_add(struct text *t, const struct refusal *r)
 		text_add(t, " without %s", access_names[r->access]);
 	else if (r->why == REASON_LKEY_PD || r->why == REASON_RKEY_PD)
 		text_add(t, " in another protection domain");
+	else if (r->why == REASON_LKEY_RANGE || r->why == REASON_RKEY_RANGE)
+		add_outside(t, r);
 	if (!r->remote && e->kind == MR_REGION)
 		add_site(t, r->key);
 }

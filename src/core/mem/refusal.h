@@ -32,6 +32,9 @@ extern __thread struct refusal vrb_refusal;	/* qpn 0: empty */
 void vrb_refusal_note(const struct wq_qp *wq, uint32_t key, uint64_t va, uint64_t len,
 		    enum mem_access access, enum reason why, const struct mr_entry *e);
 
+/* Is it the rkey of a region or window of this process? */
+bool vrb_refusal_own_key(uint32_t key);
+
 /* Appends the key and the property of its region or window that made the access fail. */
 void vrb_refusal_add(struct text *t, const struct refusal *r);
 

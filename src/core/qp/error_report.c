@@ -100,6 +100,35 @@ static bool is_cause(enum reason nak, enum reason why)
 						 REASON_NAK_REMOTE_ACCESS);
 }
 
+static bool on_this_host(const struct vrb_qp *qp)
+{
+	return vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) >= 0;
+}
+
+/* The peer may have been sent its own key back. */
+static void add_own_key(struct text *t, uint32_t rkey)
+{
+	if (vrb_refusal_own_key(rkey))
+		text_add(t, "; it is the rkey of a region of this process");
+}
+
+static void add_cause(struct text *t, const struct refusal *r)
+{
+	vrb_refusal_add(t, r);
+	if (r->why == REASON_RKEY_UNKNOWN)
+		add_own_key(t, r->key);
+}
+
+/* On this host the peer may be this process, where that is no mistake. */
+static void add_remote(struct text *t, const struct vrb_qp *qp, const struct send_wqe *w,
+		       enum reason why)
+{
+	text_add(t, "; rkey 0x%x, address 0x%llx, length %u", w->rkey,
+		 (unsigned long long)w->remote_addr, w->length);
+	if (why == REASON_NAK_REMOTE_ACCESS && !on_this_host(qp))
+		add_own_key(t, w->rkey);
+}
+
 static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *cqe)
 {
 	const struct send_wqe *w = sq_wqe(&qp->wq.sq, cqe->release - 1);
@@ -112,12 +141,11 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
 		vrb_refusal_add(t, &vrb_refusal);
 	else if (op && query_peer(qp, w, op->access, &r) && is_cause(cqe->reason, r.why))
-		vrb_refusal_add(t, &r);
+		add_cause(t, &r);
 	else if (w->error)
 		return;	/* refused before it was filled in */
 	else if (op && op->access >= 0)
-		text_add(t, "; rkey 0x%x, address 0x%llx, length %u", w->rkey,
-			 (unsigned long long)w->remote_addr, w->length);
+		add_remote(t, qp, w, cqe->reason);
 	else if (!(w->flags & WQE_DATA_INLINE) && w->num_sge)
 		text_add(t, "; first lkey 0x%x, address 0x%llx, length %u of %u in %u SGEs",
 			 w->sge[0].lkey, (unsigned long long)w->sge[0].addr, w->sge[0].length,
@@ -129,26 +157,30 @@ static void add_peer(struct text *t, struct vrb_qp *qp, enum reason why)
 {
 	static const char *const words[] = {
 		[LOCAL_FAULT_NO_QP] = "does not exist, or has not left RESET",
+		[LOCAL_FAULT_TYPE] = "is of type ",
 		[LOCAL_FAULT_STATE] = "is in ",
 		[LOCAL_FAULT_OTHER_QP] = "is connected to QP ",
 		[LOCAL_FAULT_ADDRESS] = "has or is connected to another address",
 	};
-	struct local_fault f;
+	struct local_fault f = { .kind = LOCAL_FAULT_NONE };
 
 	if (qp->wq.type != IBV_QPT_RC)
 		return;
-	if (vrb_port_find_gid(&qp->config.ctx->dev->port, &qp->wq.path.dst) < 0) {
+	if (on_this_host(qp))
+		f = local_peer_fault(vrb.host, vrb.local, &qp->wq);
+	if (on_this_host(qp) && qp->wq.dest_qpn == qp->wq.qpn)
+		text_add(t, "; the QP is connected to itself");
+	else if (f.kind == LOCAL_FAULT_NONE)
 		text_add(t, "; likely causes: verbena explain %u", why);
-		return;
-	}
-	f = local_peer_fault(vrb.host, vrb.local, &qp->wq);
 	if (f.kind == LOCAL_FAULT_NOBODY)
 		text_add(t, "; no process that shares %s has QP 0x%x now", host_dir(vrb.host),
 			 qp->wq.dest_qpn);
 	if (f.kind == LOCAL_FAULT_NONE || f.kind == LOCAL_FAULT_NOBODY)
 		return;
 	text_add(t, "; QP 0x%x %s", qp->wq.dest_qpn, words[f.kind]);
-	if (f.kind == LOCAL_FAULT_STATE)
+	if (f.kind == LOCAL_FAULT_TYPE)
+		text_add(t, "%s", vrb_qp_type_name(f.value));
+	else if (f.kind == LOCAL_FAULT_STATE)
 		text_add(t, "%s", vrb_qp_state_name(f.value));
 	else if (f.kind == LOCAL_FAULT_OTHER_QP)
 		text_add(t, "0x%x", f.value);
