@@ -137,6 +137,12 @@ static inline __attribute__((always_inline)) bool lock_try(struct lock *l)
 	return mine;
 }
 
+/* For display only: does some thread have it at this moment? */
+static inline bool lock_in_use(const struct lock *l)
+{
+	return load_relaxed(&l->held) || load_relaxed(&l->taken) != LOCK_FREE;
+}
+
 /* For what may run at exit: a signal's handler may have called exit() in the thread that has it. */
 static inline bool lock_try_at_exit(struct lock *l)
 {

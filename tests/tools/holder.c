@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * A process for tests to inspect: a region, a CQ of 63 entries and an RC queue pair that is
- * connected to itself, with 3 receives posted; $HOLDER_MORE more regions. It prints "ready" with
- * its QP number, does one SEND for each line on stdin, and ends at the end of its input.
+ * connected to itself, with 3 receives posted; $HOLDER_MORE more regions; $HOLDER_MISTAKES: objects
+ * with which a program would wait for ever. It prints "ready" with its QP number, does one SEND for
+ * each line on stdin, and ends at the end of its input.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,9 +26,10 @@ static struct ibv_context *open_loopback(void)
 	return ctx;
 }
 
-static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *cq)
+static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *send_cq,
+					struct ibv_cq *cq)
 {
-	struct ibv_qp_init_attr init = { .send_cq = cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+	struct ibv_qp_init_attr init = { .send_cq = send_cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
 					 .cap = { 8, 16, 1, 1, 0 } };
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
 	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
@@ -69,6 +71,38 @@ static void post_receive(struct ibv_qp *qp, struct ibv_mr *mr)
 		exit(5);
 }
 
+static void send_plain(struct ibv_qp *qp)
+{
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+
+	if (ibv_post_send(qp, &wr, &bad))
+		exit(6);
+}
+
+/* Nothing asks for the completion of a SEND; only the receive completes, which nothing polls. */
+static void wait_for_nothing(struct ibv_pd *pd, struct ibv_mr *mr)
+{
+	struct ibv_context *ctx = pd->context;
+	struct ibv_comp_channel *channel = ibv_create_comp_channel(ctx);
+	struct ibv_cq *solicited = ibv_create_cq(ctx, 8, NULL, channel, 0),
+		      *sends = ibv_create_cq(ctx, 8, NULL, NULL, 0),
+		      *unused = ibv_create_cq(ctx, 8, NULL, NULL, 0);
+	struct ibv_qp_init_attr_ex init = { .send_cq = sends, .recv_cq = sends,
+					    .qp_type = IBV_QPT_RC, .pd = pd,
+					    .comp_mask = IBV_QP_INIT_ATTR_PD |
+							 IBV_QP_INIT_ATTR_SEND_OPS_FLAGS,
+					    .send_ops_flags = IBV_QP_EX_WITH_SEND };
+	struct ibv_qp *ex = ibv_create_qp_ex(ctx, &init);
+	struct ibv_qp *qp = connect_to_itself(pd, sends, solicited);
+
+	if (!unused || !ex || ibv_req_notify_cq(solicited, 1))
+		exit(9);
+	post_receive(qp, mr);
+	send_plain(qp);
+	send_plain(connect_to_itself(pd, sends, sends));
+	ibv_wr_start(ibv_qp_to_qp_ex(ex));
+}
+
 static void send_one(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr)
 {
 	struct ibv_sge sge = { (uintptr_t)mr->addr, SIZE, mr->lkey };
@@ -98,7 +132,7 @@ int main(void)
 	struct ibv_mr *mr =
 		ibv_reg_mr(pd, memory, SIZE, IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_READ);
 	struct ibv_cq *cq = ibv_create_cq(ctx, 63, NULL, NULL, 0);
-	struct ibv_qp *qp = connect_to_itself(pd, cq);
+	struct ibv_qp *qp = connect_to_itself(pd, cq, cq);
 	const char *more = getenv("HOLDER_MORE");
 	char line[16];
 
@@ -108,6 +142,8 @@ int main(void)
 	setvbuf(stdout, NULL, _IOLBF, 0);
 	for (int i = 0; i < 3; i++)
 		post_receive(qp, mr);
+	if (getenv("HOLDER_MISTAKES"))
+		wait_for_nothing(pd, mr);
 	printf("ready %u %u\n", qp->qp_num, mr->rkey);
 	while (fgets(line, sizeof(line), stdin))
 		send_one(qp, cq, mr);

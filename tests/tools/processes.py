@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import time
 
 from holding import Holder
 from tools import Failure, LeftOut, cases_of, main, want, want_equal
@@ -73,6 +74,29 @@ def case_ps(bench):
         ):
             want(word in text, f"no {word!r} in\n{text}")
         want(str(two.pid) not in text, text)
+
+
+def case_notes(bench):
+    """What a program waits for in vain."""
+    words = (
+        "its sends are done, without completions",
+        "completions not polled: 1; armed for solicited ones only",
+        "sends that wait for the peer to post a receive: 1",
+        "has no receive posted, and its peer sends",
+        "no queue uses it",
+        "ibv_wr_start() without ibv_wr_complete()",
+    )
+    with Holder(bench, {"HOLDER_MISTAKES": "1"}) as holder:
+        for _ in range(100):
+            text = bench.verbena("ps", str(holder.pid), expect=0).out
+            if all(word in text for word in words):
+                break
+            time.sleep(0.1)
+        for word in words:
+            want(word in text, f"no {word!r} in\n{text}")
+    with Holder(bench) as holder:
+        text = bench.verbena("ps", str(holder.pid), expect=0).out
+        want("At this moment" not in text, text)
 
 
 def case_many(bench):

@@ -7,6 +7,7 @@
 
 #include <json-c/json.h>
 
+#include "ps_notes.h"
 #include "query.h"
 #include "tool.h"
 #include "view.h"
@@ -75,6 +76,13 @@ static void print_qps(struct json_object *p)
 	print_rest(p, "n_qps", "qps");
 }
 
+static const char *armed_text(struct json_object *c)
+{
+	if (json_object_get_boolean(json_object_object_get(c, "solicited")))
+		return " armed for solicited";
+	return json_object_get_boolean(json_object_object_get(c, "armed")) ? " armed" : "";
+}
+
 static void print_cqs(struct json_object *p)
 {
 	struct json_object *cqs = list(p, "cqs");
@@ -88,7 +96,7 @@ static void print_cqs(struct json_object *p)
 		printf("  %-8lld %-8s %8lld %8lld %6lld%s%s\n", (long long)number(c, "handle"),
 		       text(c, "device"), (long long)number(c, "waiting"),
 		       (long long)number(c, "entries"), (long long)number(c, "users"),
-		       json_object_get_boolean(json_object_object_get(c, "armed")) ? " armed" : "",
+		       armed_text(c),
 		       json_object_get_boolean(json_object_object_get(c, "overrun")) ? " OVERRUN"
 										     : "");
 	}
@@ -149,6 +157,7 @@ static bool show(struct json_object *p, void *arg)
 		print_cqs(p);
 		print_mrs(p);
 		print_ids(p);
+		print_notes(p);
 	}
 	return true;
 }

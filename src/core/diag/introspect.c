@@ -47,8 +47,9 @@ static int listener = -1;
 struct qp_view {
 	char device[IBV_SYSFS_NAME_MAX];
 	uint32_t qpn, dest_qpn, mtu, sq_psn, rq_psn;
-	uint8_t type, state;
+	uint8_t type, state, timeout;
 	bool same_host, direct;
+	bool building;		/* between ibv_wr_start and ibv_wr_complete */
 	struct net_addr peer;
 	uint32_t sq_head, sq_next, sq_done, sq_size, rq_head, rq_next, rq_size;
 	uint32_t send_cq, recv_cq;
@@ -59,7 +60,9 @@ struct qp_view {
 struct cq_view {
 	char device[IBV_SYSFS_NAME_MAX];
 	uint32_t handle, entries, head, tail, users;
-	bool armed, overrun;
+	uint8_t armed;
+	bool overrun, events;
+	bool polling;		/* between ibv_start_poll and ibv_end_poll */
 };
 
 struct mr_view {
@@ -121,6 +124,8 @@ static void view_qp(struct vrb_qp *qp, void *arg)
 	v->rq_psn = wq->rq_psn;
 	v->type = wq->type;
 	v->state = wq->state;
+	v->timeout = wq->timeout;
+	v->building = lock_in_use(&qp->post.batch.lock);
 	v->same_host = qp->peer.process != NULL;
 	v->direct = v->same_host && wq->direct;
 	v->peer = wq->path.dst;
@@ -157,6 +162,8 @@ static void view_cqs(struct vrb_context *ctx, struct views *out)
 		v->users = load_relaxed(&cq->users);
 		v->armed = cq->armed;
 		v->overrun = cq->overrun;
+		v->events = cq->channel != NULL;
+		v->polling = lock_in_use(&cq->poll_lock);
 		lock_release(&cq->lock);
 	}
 }
@@ -303,6 +310,7 @@ static void put_qp(FILE *f, const void *view)
 		"\"srq\":%s,",
 		v->rq_head, v->rq_next, v->rq_head - v->rq_next, v->rq_size,
 		v->has_srq ? "true" : "false");
+	fprintf(f, "\"timeout\":%u,\"building\":%s,", v->timeout, v->building ? "true" : "false");
 	fprintf(f, "\"send_cq\":%u,\"recv_cq\":%u,\"counters\":{", v->send_cq, v->recv_cq);
 	put_counters(f, &v->counters);
 	fputs("}}", f);
@@ -315,8 +323,11 @@ static void put_cq(FILE *f, const void *view)
 	put_device(f, v->device);
 	fprintf(f, "\"handle\":%u,\"entries\":%u,\"waiting\":%u,\"completions\":%u,",
 		v->handle, v->entries, v->head - v->tail, v->head);
-	fprintf(f, "\"users\":%u,\"armed\":%s,\"overrun\":%s}", v->users,
-		v->armed ? "true" : "false", v->overrun ? "true" : "false");
+	fprintf(f, "\"users\":%u,\"events\":%s,\"armed\":%s,\"solicited\":%s,", v->users,
+		v->events ? "true" : "false", v->armed ? "true" : "false",
+		v->armed == VRB_CQ_ARM_SOLICITED ? "true" : "false");
+	fprintf(f, "\"polling\":%s,\"overrun\":%s}", v->polling ? "true" : "false",
+		v->overrun ? "true" : "false");
 }
 
 static void put_mr(FILE *f, const void *view)
