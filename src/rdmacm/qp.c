@@ -256,7 +256,8 @@ int qp_create(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 		return diagnose_invalid("rdma_create_qp: the id %s",
 					id->pub.qp ? "has a QP already" :
 					id->state == ID_LISTEN ?
-					"listens: the QP is for that of RDMA_CM_EVENT_CONNECT_REQUEST" :
+					"listens: the QP is for that of "
+					"RDMA_CM_EVENT_CONNECT_REQUEST" :
 					"has no device: rdma_resolve_addr() comes first");
 	if (id_is_datagram(id) != (attr->qp_type == IBV_QPT_UD))
 		return diagnose_invalid("rdma_create_qp: qp_type does not fit the id's port space: "

@@ -223,7 +223,8 @@ static void test_likely_keys(void)
 		      "names nothing, but a region in the other byte order");
 	set_up(WORLD_ACCESS);
 	va = (uintptr_t)dst.data;
-	write_refused(dst.mr->rkey, __builtin_bswap64(va), "the address is in the other byte order");
+	write_refused(dst.mr->rkey, __builtin_bswap64(va),
+		      "the address is in the other byte order");
 	set_up(WORLD_ACCESS);
 	va = (uintptr_t)dst.data + 8;
 	write_refused(dst.mr->rkey, (uint32_t)va, "the address is with its upper 32 bits");

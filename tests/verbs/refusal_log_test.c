@@ -151,6 +151,26 @@ static void refused_cq(void)
 	expect_logged("; comp_vector is 9999, of 0 to ");
 }
 
+/* Devices have no readers for fields that were not asked for, and crash. */
+static void unasked_fields(void)
+{
+	struct ibv_cq_init_attr_ex attr = { .cqe = 1 };
+	struct ibv_cq_ex *ex = ibv_create_cq_ex(w.ctx, &attr);
+	struct ibv_wc_tm_info info = { .tag = 1 };
+
+	CHECK(ex != NULL);
+	CHECK_EQ(ibv_wc_read_qp_num(ex), 0);
+	expect_logged("without IBV_WC_EX_WITH_QP_NUM in wc_flags of ibv_create_cq_ex()");
+	CHECK_EQ(ibv_wc_read_byte_len(ex) + ibv_wc_read_imm_data(ex) + ibv_wc_read_src_qp(ex) +
+		 ibv_wc_read_slid(ex) + ibv_wc_read_sl(ex) + ibv_wc_read_dlid_path_bits(ex) +
+		 ibv_wc_read_completion_ts(ex) + ibv_wc_read_completion_wallclock_ns(ex) +
+		 ibv_wc_read_cvlan(ex) + ibv_wc_read_flow_tag(ex), 0);
+	ibv_wc_read_tm_info(ex, &info);
+	CHECK_EQ(info.tag, 0);
+	CHECK_EQ(strlen(logged()), 0);	/* once is enough */
+	CHECK_EQ(ibv_destroy_cq(ibv_cq_ex_to_cq(ex)), 0);
+}
+
 static void refused_region(void)
 {
 	static const char constant[64];
@@ -348,6 +368,7 @@ int main(void)
 	refused_address();
 	refused_qp();
 	refused_cq();
+	unasked_fields();
 	refused_region();
 	refused_in_use();
 	refused_bound_and_attached();

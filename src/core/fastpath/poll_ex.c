@@ -13,6 +13,7 @@
 #include "core/progress/poll_loop.h"
 #include "core/tx/tx_pending.h"
 #include "run/clock.h"
+#include "run/log.h"
 #include "util/compiler.h"
 
 static struct vrb_cq *ex_to_cq(struct ibv_cq_ex *ex)
@@ -174,6 +175,40 @@ static void read_tm_info(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
 	*info = (struct ibv_wc_tm_info){ current(ex)->tm_tag, current(ex)->tm_priv };
 }
 
+/* Readers of what the program has not asked for. Devices have none, and the program crashes. */
+static void tell_unasked(const char *flag)
+{
+	log_once(LOG_CORE, LOG_WARN, "a completion's field is read, without IBV_WC_EX_WITH_%s in "
+				     "wc_flags of ibv_create_cq_ex(): it is 0", flag);
+}
+
+#define UNASKED(flag, type, reader)                                                                \
+	static type reader##_unasked(struct ibv_cq_ex *ex)                                         \
+	{                                                                                          \
+		(void)ex;                                                                          \
+		tell_unasked(#flag);                                                               \
+		return 0;                                                                          \
+	}
+UNASKED(BYTE_LEN, uint32_t, read_byte_len)
+UNASKED(IMM, __be32, read_imm_data)
+UNASKED(QP_NUM, uint32_t, read_qp_num)
+UNASKED(SRC_QP, uint32_t, read_src_qp)
+UNASKED(SLID, uint32_t, read_slid)
+UNASKED(SL, uint8_t, read_sl)
+UNASKED(DLID_PATH_BITS, uint8_t, read_dlid_path_bits)
+UNASKED(COMPLETION_TIMESTAMP, uint64_t, read_completion_ts)
+UNASKED(COMPLETION_TIMESTAMP_WALLCLOCK, uint64_t, read_completion_wallclock_ns)
+UNASKED(CVLAN, uint16_t, read_cvlan)
+UNASKED(FLOW_TAG, uint32_t, read_flow_tag)
+#undef UNASKED
+
+static void read_tm_info_unasked(struct ibv_cq_ex *ex, struct ibv_wc_tm_info *info)
+{
+	(void)ex;
+	tell_unasked("TM_INFO");
+	*info = (struct ibv_wc_tm_info){ 0 };
+}
+
 void vrb_cq_ex_init(struct vrb_cq *cq)
 {
 	struct ibv_cq_ex *ex = &cq->ex;
@@ -187,10 +222,7 @@ void vrb_cq_ex_init(struct vrb_cq *cq)
 	ex->read_wc_flags = read_wc_flags;
 
 #define READER(flag, reader)                                                                       \
-	do {                                                                                       \
-		if (cq->wc_flags & IBV_WC_EX_WITH_##flag)                                          \
-			ex->reader = reader;                                                       \
-	} while (0)
+	(ex->reader = cq->wc_flags & IBV_WC_EX_WITH_##flag ? reader : reader##_unasked)
 	READER(BYTE_LEN, read_byte_len);
 	READER(IMM, read_imm_data);
 	READER(QP_NUM, read_qp_num);
