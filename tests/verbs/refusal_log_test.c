@@ -209,7 +209,9 @@ static void refused_in_use(void)
 		      *b = world_qp(&w, IBV_QPT_RC, cq, srq);
 
 	CHECK_EQ(ibv_dealloc_pd(pd), EBUSY);
-	expect_logged("ibv_dealloc_pd: still used by 2 (regions, windows, ");
+	expect_logged("ibv_dealloc_pd: still used by 2 (regions, windows, QPs, SRQs, address "
+		      "handles, parent domains, CQs; its context has PDs 2, windows 2, CQs 2, "
+		      "QPs 2, SRQs 2, XRC domains 1, channels 1)");
 	CHECK_EQ(ibv_destroy_srq(srq), EBUSY);
 	expect_logged("ibv_destroy_srq: still used by 2 (QPs");
 	CHECK_EQ(ibv_destroy_cq(cq), EBUSY);

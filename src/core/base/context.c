@@ -45,3 +45,22 @@ unsigned int vrb_context_objects(struct vrb_context *ctx)
 		n++;
 	return n;
 }
+
+void vrb_context_add_objects(struct vrb_context *ctx, struct text *t)
+{
+	static const char *const names[CTX_OBJECTS] = {
+		[CTX_PD] = "PDs", [CTX_TD] = "thread domains", [CTX_MR] = "regions",
+		[CTX_MW] = "windows", [CTX_AH] = "address handles", [CTX_CQ] = "CQs",
+		[CTX_QP] = "QPs", [CTX_SRQ] = "SRQs", [CTX_XRCD] = "XRC domains",
+		[CTX_CHANNEL] = "channels", [CTX_CNTR] = "completion counters",
+		[CTX_FLOW] = "flows", [CTX_FLOW_COUNT] = "flow counters",
+		[CTX_RWQ_TABLE] = "indirection tables",
+	};
+	unsigned int seen = 0;
+
+	pthread_mutex_lock(&ctx->lock);
+	for (unsigned int i = 0; i < CTX_OBJECTS; i++)
+		if (ctx->n[i])
+			text_add(t, "%s %s %u", seen++ ? "," : "", names[i], ctx->n[i]);
+	pthread_mutex_unlock(&ctx->lock);
+}

@@ -19,6 +19,7 @@
 #include "core/base/state.h"
 #include "util/atomic.h"
 #include "util/list.h"
+#include "util/text.h"
 
 struct vrb_device;
 
@@ -110,5 +111,8 @@ void vrb_context_give(struct vrb_context *ctx, enum context_object kind);
 
 /* Returns how many objects the context has, device memory included. Must hold ctx->lock. */
 unsigned int vrb_context_objects(struct vrb_context *ctx);
+
+/* For the log: appends how many objects of each kind it has. Takes ctx->lock. */
+void vrb_context_add_objects(struct vrb_context *ctx, struct text *t);
 
 #endif

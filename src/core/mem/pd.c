@@ -220,13 +220,22 @@ int vrb_pd_alloc_parent(struct vrb_context *ctx, const struct ibv_parent_domain_
 	return 0;
 }
 
+static int in_use(struct vrb_pd *pd, uint32_t users)
+{
+	struct text t = { .n = 0 };
+
+	text_add(&t, "regions, windows, QPs, SRQs, address handles, parent domains, CQs; its "
+		     "context has");
+	vrb_context_add_objects(to_vrb_context(pd->ibv.context), &t);
+	return vrb_in_use("ibv_dealloc_pd", users, t.s);
+}
+
 int vrb_pd_dealloc(struct vrb_pd *pd)
 {
 	uint32_t users = load_acquire(&pd->state->users);
 
 	if (users)
-		return vrb_in_use("ibv_dealloc_pd", users, "regions, windows, QPs, SRQs, address "
-				  "handles, parent domains, CQs");
+		return in_use(pd, users);
 	pd->state->dead = true;
 	if (pd->parent)
 		vrb_pd_put(pd->parent);

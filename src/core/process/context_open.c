@@ -237,6 +237,8 @@ void vrb_context_after_fork(void)
  */
 static void orphan(struct vrb_context *ctx)
 {
+	struct text left = { .n = 0 };
+
 	ctx->generation = CLOSED;
 	vrb_open_table_migrate_all(ctx);
 	vrb_flow_remove_context(ctx);
@@ -244,8 +246,9 @@ static void orphan(struct vrb_context *ctx)
 	vrb_progress_remove_context(ctx);
 	vrb_event_forget(ctx, NULL);
 	vrb_event_queue_close(&ctx->events);
-	log_info(LOG_CORE, "a context of %s was closed with objects left open in it",
-		 ctx->dev->ibv.name);
+	vrb_context_add_objects(ctx, &left);
+	log_info(LOG_CORE, "a context of %s was closed with objects left open in it:%s",
+		 ctx->dev->ibv.name, left.s);
 }
 
 static void close_live(struct vrb_context *ctx)
