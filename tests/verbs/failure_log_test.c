@@ -336,6 +336,29 @@ static void test_other_mtu(void)
 	tear_down();
 }
 
+/* Packets are longer than the responder's path MTU; locally there are none. */
+static void test_smaller_mtu(void)
+{
+	struct ibv_qp_attr attr;
+	struct ibv_sge sge;
+	int mask;
+
+	if (is_local())
+		return;
+	set_up(WORLD_ACCESS);
+	for (enum ibv_qp_state s = IBV_QPS_RESET; s <= IBV_QPS_INIT; s++)
+		world_move(&w, b, s, a->qp_num);
+	mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTR, a->qp_num, &attr);
+	attr.path_mtu = IBV_MTU_512;
+	CHECK_EQ(ibv_modify_qp(b, &attr, mask), 0);
+	sge = world_sge(&src, 0, 4096);
+	post(1, IBV_WR_RDMA_WRITE, &sge, dst.mr->rkey, (uintptr_t)dst.data);
+	world_expect(cq_a, 1, IBV_WC_REM_INV_REQ_ERR);
+	expect_logged(logged(), "reason 208: ");
+	expect_logged(logged(), "; it is an RDMA WRITE, path_mtu is 512\n");
+	tear_down();
+}
+
 /* The log names the attribute because of which ibv_modify_qp failed. */
 static void test_refused_modification(void)
 {
@@ -718,6 +741,7 @@ int main(void)
 	test_small_receive();
 	test_no_line_without_failure();
 	test_other_mtu();
+	test_smaller_mtu();
 	test_long_wait();
 	test_refused_modification();
 	test_refused_request();

@@ -123,8 +123,14 @@ void print_notes(struct json_object *process)
 {
 	struct json_object *qps = list(process, "qps"), *cqs = list(process, "cqs"),
 			   *ids = list(process, "cm_ids");
+	long long unknown = (long long)number(process, "unknown_qp"),
+		  other = (long long)number(process, "wrong_path");
 	bool any = false;
 
+	if (unknown)
+		note(&any, "packets so far for a QP that does not exist, or no more: %lld", unknown);
+	if (other)
+		note(&any, "packets so far for a QP that is connected to another peer: %lld", other);
 	for (size_t i = 0; i < list_length(qps); i++)
 		note_qp(&any, process, json_object_array_get_idx(qps, i));
 	for (size_t i = 0; i < list_length(cqs); i++)

@@ -77,6 +77,8 @@ static void add_refused(struct text *t, const struct wq_qp *wq, enum reason why)
 		text_add(t, ", the QP lacks IBV_ACCESS_%s", requests[kind].flags);
 	else if (why == REASON_REQ_RD_ATOMIC)
 		text_add(t, ", max_dest_rd_atomic is %u", wq->max_dest_rd_atomic);
+	else if (why == REASON_REQ_LENGTH)
+		text_add(t, ", path_mtu is %u", wq->mtu);
 }
 
 /* A peer on this host: look up the cause, which its NAK does not carry, in its key table. */
