@@ -67,7 +67,7 @@ static void add_unknown(struct text *t, const struct refusal *r, const char *kin
 	}
 	text_add(t, ": the %s names nothing", kind);
 	if (!r->remote && vrb_refusal_own_key(__builtin_bswap32(r->key)))
-		text_add(t, ", but a region in the other byte order");
+		text_add(t, "; in the other byte order it names a region");
 }
 
 static bool inside(const struct refusal *r, uint64_t va)
@@ -82,11 +82,11 @@ static void add_outside(struct text *t, const struct refusal *r)
 	bool cut = r->va == low || r->va == (uint64_t)(int32_t)low;
 
 	if (inside(r, r->va))
-		text_add(t, ", which ends before the access does");
+		text_add(t, "; the access starts inside and ends outside");
 	else if (inside(r, __builtin_bswap64(r->va)))
-		text_add(t, ", in which the address is in the other byte order");
+		text_add(t, "; in the other byte order the address lies inside");
 	else if (cut && (inside(r, upper | low) || inside(r, (upper + UINT32_MAX + 1) | low)))
-		text_add(t, ", in which the address is with its upper 32 bits");
+		text_add(t, "; the address may have been cut to 32 bits");
 	else if (r->va < r->entry.length)
 		text_add(t, "; the address looks like an offset");
 }
@@ -114,8 +114,8 @@ void vrb_refusal_add(struct text *t, const struct refusal *r)
 		text_add(t, " without %s", access_names[r->access]);
 	else if (r->why == REASON_LKEY_PD || r->why == REASON_RKEY_PD)
 		text_add(t, " in another protection domain");
-	else if (r->why == REASON_LKEY_RANGE || r->why == REASON_RKEY_RANGE)
-		add_outside(t, r);
 	if (!r->remote && e->kind == MR_REGION)
 		add_site(t, r->key);
+	if (r->why == REASON_LKEY_RANGE || r->why == REASON_RKEY_RANGE)
+		add_outside(t, r);
 }
