@@ -50,14 +50,15 @@ static int64_t completions_of(struct json_object *process, struct json_object *q
 static void note_sends(bool *any, struct json_object *process, struct json_object *q)
 {
 	struct json_object *counters = json_object_object_get(q, "counters");
-	long long qpn = (long long)number(q, "qpn"), waiting = (long long)number(q, "sends_waiting");
+	long long qpn = (long long)number(q, "qpn"),
+		  waiting = (long long)number(q, "sends_waiting");
 
 	if (waiting && number(counters, "rcvd_rnr_err"))
-		note(any, "QP 0x%06llx: sends that wait for the peer to post a receive: %lld", qpn,
-		     waiting);
+		note(any, "QP 0x%06llx: sends that wait for the peer to post a receive: %lld",
+		     qpn, waiting);
 	else if (waiting)
-		note(any, "QP 0x%06llx: sends without an answer from QP 0x%06llx at %s: %lld%s", qpn,
-		     (long long)number(q, "peer_qpn"), text(q, "peer"), waiting,
+		note(any, "QP 0x%06llx: sends without an answer from QP 0x%06llx at %s: %lld%s",
+		     qpn, (long long)number(q, "peer_qpn"), text(q, "peer"), waiting,
 		     strcmp(text(q, "type"), "RC") == 0 && !number(q, "timeout")
 			     ? "; timeout is 0: they wait for ever" : "");
 	else if (number(q, "sends_done") && completions_of(process, q) == 0)
@@ -83,7 +84,8 @@ static void note_qp(bool *any, struct json_object *process, struct json_object *
 
 static void note_cq(bool *any, struct json_object *c)
 {
-	long long handle = (long long)number(c, "handle"), waiting = (long long)number(c, "waiting");
+	long long handle = (long long)number(c, "handle"),
+		  waiting = (long long)number(c, "waiting");
 	const char *events = "";
 
 	if (is(c, "solicited"))
@@ -128,9 +130,11 @@ void print_notes(struct json_object *process)
 	bool any = false;
 
 	if (unknown)
-		note(&any, "packets so far for a QP that does not exist, or no more: %lld", unknown);
+		note(&any, "packets so far for a QP that does not exist, or no more: %lld",
+		     unknown);
 	if (other)
-		note(&any, "packets so far for a QP that is connected to another peer: %lld", other);
+		note(&any, "packets so far for a QP that is connected to another peer: %lld",
+		     other);
 	for (size_t i = 0; i < list_length(qps); i++)
 		note_qp(&any, process, json_object_array_get_idx(qps, i));
 	for (size_t i = 0; i < list_length(cqs); i++)
