@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "core/base/ring.h"
+#include "core/qp/qp_table.h"
 #include "core/qp/wq_ops.h"
 #include "util/compiler.h"
 
@@ -79,12 +80,49 @@ static void a_held_receive_has_left_its_queue(void **state)
 	free(qp);
 }
 
+static void take_out(struct vrb_qp *qp, void *arg)
+{
+	vrb_qp_table_remove(qp);
+	++*(unsigned int *)arg;
+}
+
+/* However many QP numbers a process has had: the table takes memory for the QPs that it has. */
+static void an_empty_part_of_the_table_goes(void **state)
+{
+	const uint32_t own = 5 << VRB_QP_TABLE_BITS;
+	struct vrb_qp *stays = calloc(1, sizeof(*stays)), *qp = calloc(1, sizeof(*qp));
+	unsigned int leaves = 0, removed = 0;
+
+	assert_non_null(stays);
+	assert_non_null(qp);
+	stays->wq.qpn = own;
+	assert_int_equal(vrb_qp_table_add(stays), 0);
+	for (uint32_t i = 0; i < VRB_QP_TABLE_SIZE; i++) {
+		qp->wq.qpn = (i << VRB_QP_TABLE_BITS) + VRB_QP_TABLE_MASK;
+		assert_int_equal(vrb_qp_table_add(qp), 0);
+		assert_ptr_equal(vrb_qp_table_find(qp->wq.qpn), qp);
+		assert_ptr_equal(vrb_qp_table_find(own), stays);
+		vrb_qp_table_remove(qp);
+		assert_null(vrb_qp_table_find(qp->wq.qpn));
+	}
+	for (uint32_t i = 0; i < VRB_QP_TABLE_SIZE; i++)
+		leaves += vrb_qp_table[i] != NULL;
+	assert_int_equal(leaves, 1);
+	vrb_qp_table_for_each(take_out, &removed);
+	assert_int_equal(removed, 1);
+	assert_null(vrb_qp_table_find(own));
+	vrb_qp_table_free();
+	free(stays);
+	free(qp);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(begins_in_reset_and_on_no_list),
 		cmocka_unit_test(states_and_types_have_names),
 		cmocka_unit_test(a_held_receive_has_left_its_queue),
+		cmocka_unit_test(an_empty_part_of_the_table_goes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
