@@ -117,13 +117,24 @@ CMA_EXPORT int rdma_create_id(struct rdma_event_channel *channel, struct rdma_cm
 	return cma_result(err);
 }
 
+/* They repeat after 2^22; a connection may live longer than that. Under the lock. */
+static uint32_t unused_comm_id(void)
+{
+	uint32_t id;
+
+	do
+		id = qp1.comm_id(cma.mad);
+	while (cm_find(&cma.engine, id));
+	return id;
+}
+
 int id_new_conn(struct cma_id *id)
 {
 	struct conn *conn = calloc(1, sizeof(*conn));
 
 	if (!conn)
 		return ENOMEM;
-	cm_conn_init(&conn->cm, qp1.comm_id(cma.mad));
+	cm_conn_init(&conn->cm, unused_comm_id());
 	conn->id = id;
 	id->conn = conn;
 	return 0;

@@ -3,6 +3,7 @@
  * Connections: events on both sides, parameters, private data, data transfer, rejection,
  * disconnection.
  */
+#include <dlfcn.h>
 #include <poll.h>
 #include <unistd.h>
 
@@ -684,6 +685,30 @@ static void errno_is_kept(void)
 	rdma_destroy_event_channel(ch);
 }
 
+/*
+ * Communication ids repeat after 2^22 of them. A connection made then does not get those of one
+ * that has lived so long.
+ */
+static void ids_in_use_are_skipped(void)
+{
+	uint32_t (*comm_id)(void *) = (__typeof__(comm_id))dlsym(RTLD_DEFAULT, "vrb_mad_comm_id");
+	struct pair old, young;
+	uint32_t before;
+
+	CHECK(comm_id);
+	before = comm_id(NULL);
+	pair_connect(&old, NULL);
+	while (comm_id(NULL) != before)
+		;
+	pair_connect(&young, NULL);
+	pair_disconnect(&old);
+	world_no_event(young.ch[0]);
+	world_no_event(young.ch[1]);
+	pair_disconnect(&young);
+	pair_destroy(&old);
+	pair_destroy(&young);
+}
+
 int main(void)
 {
 	parameters();
@@ -706,5 +731,6 @@ int main(void)
 	rejected_late();
 	wrong_calls();
 	channel_destroyed();
+	ids_in_use_are_skipped();
 	return 0;
 }
