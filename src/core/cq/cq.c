@@ -230,17 +230,10 @@ int vrb_cq_destroy(struct vrb_cq *cq)
 /* Moves the queued entries to a ring of another size. */
 static void change_ring(struct vrb_cq *cq, struct vrb_cqe *ring, uint32_t mask)
 {
-	uint32_t n = waiting(cq);
-
-	for (uint32_t i = 0; i < n; i++)
-		ring[i] = cq->ring[(cq->tail + i) & cq->mask];
+	for (uint32_t i = cq->tail; i != cq->head; i++)
+		ring[i & mask] = cq->ring[i & cq->mask];
 	cq->ring = ring;
 	cq->mask = mask;
-	cq->notified -= cq->tail;
-	cq->notified_tail -= cq->tail;
-	store_relaxed(&cq->shown, cq->shown - cq->tail);
-	store_relaxed(&cq->tail, 0);
-	cq->head = n;
 	show_size(cq);
 }
 
