@@ -66,7 +66,7 @@ struct plan_config plan_random_config(uint64_t seed)
 		.ipv6 = rng_percent(&r, 25),
 		.ops = rng_range(&r, 1, 40),
 		.kinds = rng_percent(&r, 60) ? PLAN_ALL : 1 + rng_below(&r, PLAN_ALL),
-		.psn_wraps = rng_percent(&r, 30),
+		.wraps = rng_percent(&r, 30),
 		.answer_delay = rng_percent(&r, 30) ? rng_range(&r, 1, 5000) : 0,
 		.spread_ns = rng_below(&r, 100000),
 	};
@@ -188,10 +188,16 @@ static void make_all_srq_recvs(struct plan *p)
 		make_srq_recvs(p, &p->srq_recvs[h], messages[h], longest[h]);
 }
 
+static void begin_late(struct wq_qp *wq)
+{
+	wq->sq.head = wq->sq.next = wq->sq.done = wq->sq.released = UINT32_MAX - 2;
+	wq->rq.head = wq->rq.next = wq->rq.released = UINT32_MAX - 2;
+}
+
 static uint32_t initial_psn(struct plan *p)
 {
-	return p->cfg->psn_wraps ? 0xffffff - rng_below(&p->rng, 40) :
-				   rng_next(&p->rng) & 0xffffff;
+	return p->cfg->wraps ? 0xffffff - rng_below(&p->rng, 40) :
+			       rng_next(&p->rng) & 0xffffff;
 }
 
 static void make_pair(struct plan *p, uint32_t pair)
@@ -204,6 +210,8 @@ static void make_pair(struct plan *p, uint32_t pair)
 		attr.srq = p->srq_recvs[h].srq;
 		qp[h] = sim_create_qp(p->w->host[h], &attr);
 		qp[h]->user = p;
+		if (p->cfg->wraps)
+			begin_late(&qp[h]->wq);
 	}
 	for (uint32_t k = 0; k < per; k++) {
 		struct flow *f = &p->flow[pair * per + k];

@@ -77,7 +77,7 @@ struct plan_config {
 	uint32_t max_len;
 	uint32_t kinds;		/* PLAN_* */
 	uint32_t fixed_len;     /* of every message; 0: random */
-	bool psn_wraps;		/* initial PSNs just below 2^24 */
+	bool wraps;	/* PSNs and the indices of queues begin just below their ends */
 	uint32_t answer_delay, merge;  /* see struct world */
 	uint32_t spread_ns;	/* flows start at random times up to this */
 };

@@ -213,7 +213,7 @@ static void every_boundary_length(void **state)
 					.qp = sim_qp_defaults(), .pairs = 1, .ops = 14,
 					.kinds = PLAN_ALL & ~PLAN_INVALIDATE,
 					.fixed_len = k * mtu + d, .max_len = k * mtu + d,
-					.psn_wraps = true,
+					.wraps = true,
 				};
 
 				c.qp.mtu = mtu;

@@ -46,21 +46,31 @@ static void ack_with_credits(uint32_t psn, uint32_t msn, uint8_t code)
 	env_input(&e, &pkt);
 }
 
-/* Requests up to SSN = MSN + credits may be sent; beyond that, one packet at a time as a probe. */
-static void requester_respects_its_credits(void **state)
+static void send_by_credits(uint32_t messages_before)
 {
 	env_start(&e, IBV_QPT_RC);
+	e.qp.req.ssn = e.qp.comp.msn = messages_before;
 	env_post(&e, IBV_WR_SEND, 0, 8);
 	env_drain(&e);
-	ack_with_credits(ENV_PSN, 1, 2);
+	ack_with_credits(ENV_PSN, psn_add(messages_before, 1), 2);
 	for (int i = 0; i < 5; i++)
 		env_post(&e, IBV_WR_SEND, 0, 8);
 	assert_int_equal(env_drain(&e), 2);
-	ack_with_credits(ENV_PSN + 2, 3, 0);
+	ack_with_credits(ENV_PSN + 2, psn_add(messages_before, 3), 0);
 	assert_int_equal(env_drain(&e), 1);
 	assert_true(e.out.bth.ack_req);
-	ack_with_credits(ENV_PSN + 3, 4, ROCE_CREDITS_INVALID);
+	ack_with_credits(ENV_PSN + 3, psn_add(messages_before, 4), ROCE_CREDITS_INVALID);
 	assert_int_equal(env_drain(&e), 2);
+}
+
+/*
+ * Requests up to SSN = MSN + credits may be sent; beyond that, one packet at a time as a probe.
+ * Also when the 24 bits of these numbers wrap.
+ */
+static void requester_respects_its_credits(void **state)
+{
+	for (int i = 0; i < 6; i++)
+		send_by_credits(psn_add(0, -i));
 }
 
 /* The first packet of a long SEND probes; the receive it took counts as a credit for the rest. */
