@@ -78,6 +78,25 @@ static int open_device(struct ibv_device *ibv, struct device **out)
 	return 0;
 }
 
+/*
+ * Interfaces come and go, such as those of containers.  A device of one that has gone stays while
+ * an id, or the program, has something open.
+ */
+static void close_gone(void)
+{
+	struct list *pos, *next;
+
+	list_for_each_safe (pos, next, &devices) {
+		struct device *dev = list_entry(pos, struct device, node);
+
+		if (dev->users || !qp1.gone(dev->verbs))
+			continue;
+		list_del(&dev->node);
+		ibv_close_device(dev->verbs);
+		free(dev);
+	}
+}
+
 static int open_all(void)
 {
 	struct ibv_device **list = ibv_get_device_list(NULL);
@@ -85,6 +104,7 @@ static int open_all(void)
 
 	if (!list)
 		return errno;
+	close_gone();
 	for (i = 0; list[i] && err != ENOMEM; i++) {
 		struct device *dev;
 

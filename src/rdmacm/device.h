@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Devices of ids: one open context per device, shared by all ids and kept until the library is
- * unloaded.  Its protection domain is kept while it has users.
+ * unloaded, or the interface has gone.  Its protection domain is kept while it has users.
  *
  * Lock: a mutex of its own, under which verbs are called.  Never taken with cma.lock held.
  */
@@ -24,7 +24,7 @@ struct device {
 	uint8_t max_rd_atomic;      /* READs and atomics that it serves at a time */
 	uint8_t max_init_rd_atomic; /* READs and atomics outstanding */
 	struct ibv_pd *pd;          /* NULL without users */
-	unsigned int users;         /* of pd */
+	unsigned int users;         /* of pd: ids and lists */
 	struct ibv_xrcd *xrcd;      /* opened for the first XRC id */
 };
 

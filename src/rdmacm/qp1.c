@@ -28,6 +28,7 @@ static const struct {
 	{ "vrb_mad_settle", offsetof(struct qp1, settle) },
 	{ "vrb_mad_catch_up", offsetof(struct qp1, catch_up) },
 	{ "vrb_mad_find_gid", offsetof(struct qp1, find_gid) },
+	{ "vrb_mad_gone", offsetof(struct qp1, gone) },
 	{ "vrb_mad_comm_id", offsetof(struct qp1, comm_id) },
 	{ "vrb_mad_at_exit", offsetof(struct qp1, at_exit) },
 	{ "vrb_mad_run_last", offsetof(struct qp1, run_last) },
@@ -68,7 +69,7 @@ static void find(void)
 
 	found = library != NULL;
 	for (i = 0; i < ARRAY_SIZE(calls) && found; i++) {
-		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_7");
+		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_8");
 
 		found = symbol != NULL;
 		memcpy((char *)&qp1 + calls[i].offset, &symbol, sizeof(symbol));

@@ -19,6 +19,7 @@ struct qp1 {
 	__typeof__(vrb_mad_settle) *settle;
 	__typeof__(vrb_mad_catch_up) *catch_up;
 	__typeof__(vrb_mad_find_gid) *find_gid;
+	__typeof__(vrb_mad_gone) *gone;
 	__typeof__(vrb_mad_comm_id) *comm_id;
 	__typeof__(vrb_mad_at_exit) *at_exit;
 	__typeof__(vrb_mad_run_last) *run_last;

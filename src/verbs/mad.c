@@ -143,6 +143,20 @@ VRB_EXPORT void vrb_mad_catch_up(void)
 	vrb_device_catch_up();
 }
 
+VRB_EXPORT bool vrb_mad_gone(struct ibv_context *verbs)
+{
+	struct vrb_context *ctx = to_vrb_context(verbs);
+	bool gone;
+
+	pthread_mutex_lock(&vrb.lock);
+	gone = ctx->dev->gone;
+	pthread_mutex_unlock(&vrb.lock);
+	pthread_mutex_lock(&ctx->lock);
+	gone = gone && !vrb_context_objects(ctx);
+	pthread_mutex_unlock(&ctx->lock);
+	return gone;
+}
+
 VRB_EXPORT bool vrb_mad_find_gid(struct ibv_context *verbs, const struct net_addr *gid,
 				 struct vrb_gid_place *at)
 {

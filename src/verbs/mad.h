@@ -2,7 +2,7 @@
 /*
  * The private interface of libibverbs for librdmacm: management datagrams of QP 1, and the state
  * that the processes of one host must share for communication management (docs/CM.md). Exported
- * under the version node VERBENA_PRIVATE_7, which is renamed with every change: the two libraries
+ * under the version node VERBENA_PRIVATE_8, which is renamed with every change: the two libraries
  * must come from the same build.
  *
  * QP 1 belongs to the host. A MAD that arrives at any of its processes is passed to its addressee:
@@ -119,6 +119,10 @@ struct vrb_gid_place {
 };
 
 void vrb_mad_catch_up(void);
+
+/* The interface has gone, as of vrb_mad_catch_up(), and nothing is open in the context. */
+bool vrb_mad_gone(struct ibv_context *verbs);
+
 bool vrb_mad_find_gid(struct ibv_context *verbs, const struct net_addr *gid,
 		      struct vrb_gid_place *at);
 

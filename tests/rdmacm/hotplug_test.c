@@ -3,6 +3,7 @@
  * An interface whose link address changes, and one that is deleted, while ids use them. Runs in a
  * network namespace of its own.
  */
+#include <dirent.h>
 #include <pthread.h>
 
 #include "../unit/place.h"
@@ -140,6 +141,48 @@ static void removal(void)
 	rdma_destroy_event_channel(others);
 }
 
+static unsigned int descriptors(void)
+{
+	DIR *dir = opendir("/proc/self/fd");
+	unsigned int n = 0;
+
+	CHECK(dir);
+	while (readdir(dir))
+		n++;
+	closedir(dir);
+	return n;
+}
+
+/* With another name each time, as those of containers; else it would be the same device. */
+static void use_interface(char name)
+{
+	struct rdma_event_channel *ch = rdma_create_event_channel();
+	struct sockaddr_storage a = world_addr(ADDRESS, 0);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	char line[80];
+
+	make_interface();
+	ip("link set vrbt0 down");
+	snprintf(line, sizeof(line), "link set vrbt0 name vrbt%c up", name);
+	ip(line);
+	CHECK_EQ(rdma_bind_addr(id, (struct sockaddr *)&a), 0);
+	CHECK_EQ(rdma_destroy_id(id), 0);
+	rdma_destroy_event_channel(ch);
+	ip("link del vrbt1");
+}
+
+/* The device of an interface that has gone does not stay open for ever. */
+static void interfaces_come_and_go(void)
+{
+	unsigned int before;
+
+	use_interface('a');
+	before = descriptors();
+	for (char name = 'b'; name < 'e'; name++)
+		use_interface(name);
+	CHECK_EQ(descriptors(), before);
+}
+
 static void *delete_interface(void *arg)
 {
 	ip("link del vrbt0");
@@ -187,6 +230,7 @@ int main(void)
 	if (!place_enter_netns())
 		SKIP("no network namespaces");
 	removal();
+	interfaces_come_and_go();
 	removal_during_calls();
 	return 0;
 }
