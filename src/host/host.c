@@ -14,7 +14,6 @@
 #include "host/state.h"
 #include "run/config.h"
 #include "run/log.h"
-#include "run/proc_state.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
@@ -519,21 +518,6 @@ bool host_same_network(struct host *h, int slot)
 
 	return host_peer(h, h->slot, &self) && host_peer(h, slot, &peer) &&
 	       self.netns == peer.netns;
-}
-
-bool host_alive(struct host *h, int slot, uint64_t incarnation)
-{
-	struct host_peer peer;
-
-	return host_peer(h, slot, &peer) && peer.incarnation == incarnation &&
-	       (slot == h->slot || table_slot_locked(&h->table, slot));
-}
-
-bool host_is_stopped(struct host *h, int slot)
-{
-	struct host_peer peer;
-
-	return host_peer(h, slot, &peer) && proc_is_stopped(peer.pid);
 }
 
 bool host_incarnation_alive(struct host *h, uint64_t incarnation)

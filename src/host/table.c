@@ -87,12 +87,12 @@ static int set_lock(const struct table *t, short type, off_t at)
 	return fcntl(t->fd, F_OFD_SETLK, &fl) < 0 ? errno : 0;
 }
 
-/* True if any other open file has a lock in the range. */
+/* True if any other open file has a lock in the range, or nobody can tell. */
 static bool range_locked(const struct table *t, off_t at, off_t len)
 {
 	struct flock fl = byte_lock(F_WRLCK, at, len);
 
-	return fcntl(t->fd, F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
+	return fcntl(t->fd, F_OFD_GETLK, &fl) != 0 || fl.l_type != F_UNLCK;
 }
 
 bool table_wait_over(struct table_wait *w, uint64_t turn, uint64_t now)
@@ -380,10 +380,13 @@ void table_close(struct table *t)
 	t->fd = -1;
 }
 
-void table_read_slot(const struct table *t, int slot, struct table_slot *s)
+bool table_read_slot(const struct table *t, int slot, struct table_slot *s)
 {
-	if (!read_at(t, s, sizeof(*s), TABLE_SLOTS_AT + slot * (off_t)sizeof(*s)))
+	bool ok = read_at(t, s, sizeof(*s), TABLE_SLOTS_AT + slot * (off_t)sizeof(*s));
+
+	if (!ok)
 		memset(s, 0, sizeof(*s));
+	return ok;
 }
 
 void table_read_slots(const struct table *t, int first, unsigned int n, struct table_slot *s)

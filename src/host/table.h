@@ -176,8 +176,8 @@ bool table_marked(const struct table *t, uint64_t name);	/* by another open file
 int table_mark(struct table *t, uint64_t name);
 void table_unmark(struct table *t, uint64_t name);
 
-/* Reads a slot; an empty or unreadable one reads as zero. */
-void table_read_slot(const struct table *t, int slot, struct table_slot *s);
+/* Reads a slot; an empty one reads as zero. Returns false for an unreadable one, zero as well. */
+bool table_read_slot(const struct table *t, int slot, struct table_slot *s);
 int table_write_slot(struct table *t, int slot, const struct table_slot *s);
 int table_write_steer(struct table *t, int slot, const struct table_slot *s);	/* positions */
 

@@ -3,10 +3,10 @@
  * An interface whose link address changes, and one that is deleted, while ids use them. Runs in a
  * network namespace of its own.
  */
-#include <dirent.h>
 #include <pthread.h>
 
 #include "../unit/place.h"
+#include "descriptors.h"
 #include "world.h"
 
 #define ADDRESS  "10.77.0.1"
@@ -141,18 +141,6 @@ static void removal(void)
 	rdma_destroy_event_channel(others);
 }
 
-static unsigned int descriptors(void)
-{
-	DIR *dir = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	CHECK(dir);
-	while (readdir(dir))
-		n++;
-	closedir(dir);
-	return n;
-}
-
 /* With another name each time, as those of containers; else it would be the same device. */
 static void use_interface(char name)
 {
@@ -177,10 +165,10 @@ static void interfaces_come_and_go(void)
 	unsigned int before;
 
 	use_interface('a');
-	before = descriptors();
+	before = count_descriptors();
 	for (char name = 'b'; name < 'e'; name++)
 		use_interface(name);
-	CHECK_EQ(descriptors(), before);
+	CHECK_EQ(count_descriptors(), before);
 }
 
 static void *delete_interface(void *arg)

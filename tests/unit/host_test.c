@@ -59,6 +59,22 @@ static void two_processes_see_each_other(void **state)
 	host_leave(a);
 }
 
+/* A table that cannot be read proves nobody's death; otherwise peers would lose live processes. */
+static void an_unreadable_process_counts_as_alive(void **state)
+{
+	struct host *a = join(), *b = join();
+	const uint64_t incarnation = host_incarnation(b);
+	const int slot = host_slot(b);
+	char table[96];
+
+	snprintf(table, sizeof(table), "%s/table", run_dir);
+	assert_int_equal(truncate(table, 0), 0);
+	assert_true(host_alive(a, slot, incarnation));
+	assert_false(host_alive(a, slot, 0));
+	host_leave(b);
+	host_leave(a);
+}
+
 /*
  * A process closes its file of exit MADs while it still holds its slot: no process waits for it,
  * and it is found dead later.
@@ -552,6 +568,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		IN_DIR(two_processes_see_each_other),
+		IN_DIR(an_unreadable_process_counts_as_alive),
 		IN_DIR(an_exiting_process_is_checked_again),
 		IN_DIR(dead_processes_are_found_despite_lost_events),
 		IN_DIR(pending_exit_mads_outlive_their_sender),

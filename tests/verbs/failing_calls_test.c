@@ -6,9 +6,10 @@
  * objects can be destroyed while calls still fail, no descriptor or mapping leaks, and afterwards
  * everything works again.
  */
-#include <dirent.h>
 #include <errno.h>
+#include <time.h>
 
+#include "descriptors.h"
 #include "failing_calls.h"
 #include "objects.h"
 
@@ -19,20 +20,9 @@ enum {
 	LEN = 20000,
 	/* of the calls while data moves: the N-th call differs from run to run anyway */
 	STEP = 7,
+	PATIENCE_S = 1,
 	MAPPINGS = 8,		/* that the C library and the kernel's sanitizers may keep */
 };
-
-static unsigned int entries(const char *dir)
-{
-	DIR *d = opendir(dir);
-	unsigned int n = 0;
-
-	CHECK(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
 
 static unsigned int mappings(void)
 {
@@ -79,13 +69,13 @@ static const char *run_objects(long n, bool persistent, enum scope scope)
 
 static void sweep_objects(bool persistent, enum scope scope)
 {
-	unsigned int files = entries("/proc/self/fd"), areas = mappings();
+	unsigned int files = count_descriptors(), areas = mappings();
 	const char *which;
 	long n = 0;
 
 	while ((which = run_objects(n, persistent, scope))) {
 		calls_fail(-1, false, false);
-		if (entries("/proc/self/fd") != files) {
+		if (count_descriptors() != files) {
 			printf("call %ld, %s, left a descriptor behind\n", n, which);
 			exit(1);
 		}
@@ -175,10 +165,35 @@ static void data_close(struct data *d)
 	world_close(&d->w);
 }
 
+static void give_up(struct data *d)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+	CHECK_EQ(ibv_modify_qp(d->a, &attr, IBV_QP_STATE), 0);
+	CHECK_EQ(ibv_modify_qp(d->b, &attr, IBV_QP_STATE), 0);
+}
+
+/*
+ * Where all calls fail for ever, requests may wait for ever: their peer lives, but has no memory
+ * for what they send. False: they do.
+ */
+static bool poll_for_a_while(struct data *d, struct ibv_wc *wc)
+{
+	struct timespec start, now;
+
+	clock_gettime(CLOCK_MONOTONIC, &start);
+	do {
+		if (ibv_poll_cq(d->cq, 1, wc) == 1)
+			return true;
+		clock_gettime(CLOCK_MONOTONIC, &now);
+	} while (now.tv_sec - start.tv_sec < PATIENCE_S);
+	return false;
+}
+
 /*
  * Sends messages, each followed by a READ and a WRITE; all must complete. Returns how many failed.
  */
-static int move_data(struct data *d)
+static int move_data(struct data *d, bool persistent)
 {
 	int failed = 0, expected = 0;
 
@@ -197,18 +212,20 @@ static int move_data(struct data *d)
 		while (expected > 8 || (i == MESSAGES - 1 && expected)) {
 			struct ibv_wc wc;
 
-			world_poll(d->cq, &wc, 1);
+			if (!persistent || failed) {
+				world_poll(d->cq, &wc, 1);
+			} else if (!poll_for_a_while(d, &wc)) {
+				failed++;
+				give_up(d);
+				continue;
+			}
 			if (wc.status != IBV_WC_SUCCESS && !failed++)
 				printf("the first failed request: %s, reason %u\n",
 				       ibv_wc_status_str(wc.status), wc.vendor_err);
 			expected--;
 			/* the other side may wait for ever, which the specification allows */
-			if (failed) {
-				struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-				CHECK_EQ(ibv_modify_qp(d->a, &attr, IBV_QP_STATE), 0);
-				CHECK_EQ(ibv_modify_qp(d->b, &attr, IBV_QP_STATE), 0);
-			}
+			if (failed)
+				give_up(d);
 		}
 	}
 	return failed;
@@ -222,7 +239,7 @@ static bool run_data(long n, bool persistent)
 
 	data_open(&d);
 	calls_fail(n, persistent, true);
-	failed = move_data(&d);
+	failed = move_data(&d, persistent);
 	which = calls_failed();
 	calls_fail(-1, false, false);
 	/* A call that fails once must not fail a request. */
@@ -235,11 +252,11 @@ static bool run_data(long n, bool persistent)
 
 static void sweep_data(bool persistent)
 {
-	unsigned int files = entries("/proc/self/fd");
+	unsigned int files = count_descriptors();
 	long n = 0;
 
 	while (run_data(n, persistent)) {
-		CHECK_EQ(entries("/proc/self/fd"), files);
+		CHECK_EQ(count_descriptors(), files);
 		n += n < 3 * STEP ? 1 : STEP;
 		CHECK(n < MAX_CALLS);
 	}

@@ -3,10 +3,10 @@
  * Flow rules between raw packet QPs: which receivers get a frame, tags, drops, counters, and
  * refused rules.
  */
-#include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
 
+#include "descriptors.h"
 #include "util/compiler.h"
 #include "verbs/frames.h"
 
@@ -528,18 +528,6 @@ static void closed_context(void)
 	sender_sync(&s);
 }
 
-static unsigned int open_files(void)
-{
-	DIR *d = opendir("/proc/self/fd");
-	unsigned int n = 0;
-
-	CHECK(d);
-	while (readdir(d))
-		n++;
-	closedir(d);
-	return n;
-}
-
 /* The last raw packet QP of a closed context takes along what receives from the interface. */
 static void closed_context_lets_go_of_the_interface(void)
 {
@@ -547,14 +535,14 @@ static void closed_context_lets_go_of_the_interface(void)
 	static struct world other;
 	static struct ibv_cq *cq;
 	static struct ibv_qp *qp;
-	unsigned int before = open_files();
+	unsigned int before = count_descriptors();
 
 	world_open(&other);
 	cq = world_cq(&other, 8);
 	qp = frames_qp(&other, cq);
-	CHECK(qp && open_files() > before);
+	CHECK(qp && count_descriptors() > before);
 	CHECK_EQ(ibv_close_device(other.ctx), 0);
-	CHECK_EQ(open_files(), before);
+	CHECK_EQ(count_descriptors(), before);
 }
 
 int main(void)
