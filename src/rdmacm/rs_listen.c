@@ -56,17 +56,6 @@ unsigned int rs_listen_pending(struct rsocket *rs, unsigned int *backlog)
 
 /* ---- Connections being accepted.  In the service thread, without locks ---- */
 
-static enum rs_state child_state(struct rsocket *rs)
-{
-	enum rs_state state;
-
-	pthread_mutex_lock(&rs->lock);
-	rs_conn_progress(rs);
-	state = rs->state;
-	pthread_mutex_unlock(&rs->lock);
-	return state;
-}
-
 /* Queues the connection for raccept().  Returns false if the listener is closed. */
 static bool enqueue(struct rs_listen *l, struct rsocket *rs)
 {
@@ -84,34 +73,6 @@ static bool enqueue(struct rs_listen *l, struct rsocket *rs)
 	return taken;
 }
 
-static void child_event(struct rsocket *rs)
-{
-	enum rs_state state = child_state(rs);
-	struct rsocket *parent = rs->parent;
-	bool taken;
-
-	if (state == RS_ACCEPTING || !parent)
-		return;
-	rs_unwatch(rs);
-	rs->parent = NULL;
-	/* As with TCP, the program learns of a connection that has been reset already. */
-	taken = enqueue(&parent->listen, state == RS_FAILED && !rs->was_open ? NULL : rs);
-	if (!taken)
-		rs_put(rs);
-	rs_put(parent);
-}
-
-static void watch_child(struct rsocket *parent, struct rsocket *rs)
-{
-	rs_get(parent);
-	rs->parent = parent;
-	if (!rs_watch(rs, rs->fd, child_event))
-		return;
-	enqueue(&parent->listen, NULL);
-	rs_put(rs);
-	rs_put(parent);
-}
-
 /* ---- Requests ---- */
 
 static bool has_room(struct rs_listen *l)
@@ -123,6 +84,16 @@ static bool has_room(struct rs_listen *l)
 	l->paused = !room;
 	pthread_mutex_unlock(&l->gate);
 	return room;
+}
+
+static bool is_paused(struct rs_listen *l)
+{
+	bool paused;
+
+	pthread_mutex_lock(&l->gate);
+	paused = l->paused;
+	pthread_mutex_unlock(&l->gate);
+	return paused;
 }
 
 static void count_coming(struct rs_listen *l)
@@ -174,6 +145,51 @@ static bool watch_again(struct rsocket *rs)
 		rs_watch(rs, rs->fd, requests);
 	pthread_mutex_unlock(&rs->lock);
 	return room;
+}
+
+/* One that failed leaves room, maybe for requests that wait for it. */
+static void drop_child(struct rsocket *parent, struct rsocket *rs)
+{
+	rs_put(rs);
+	if (is_paused(&parent->listen))
+		watch_again(parent);
+}
+
+static enum rs_state child_state(struct rsocket *rs)
+{
+	enum rs_state state;
+
+	pthread_mutex_lock(&rs->lock);
+	rs_conn_progress(rs);
+	state = rs->state;
+	pthread_mutex_unlock(&rs->lock);
+	return state;
+}
+
+static void child_event(struct rsocket *rs)
+{
+	enum rs_state state = child_state(rs);
+	struct rsocket *parent = rs->parent;
+
+	if (state == RS_ACCEPTING || !parent)
+		return;
+	rs_unwatch(rs);
+	rs->parent = NULL;
+	/* As with TCP, the program learns of a connection that has been reset already. */
+	if (!enqueue(&parent->listen, state == RS_FAILED && !rs->was_open ? NULL : rs))
+		drop_child(parent, rs);
+	rs_put(parent);
+}
+
+static void watch_child(struct rsocket *parent, struct rsocket *rs)
+{
+	rs_get(parent);
+	rs->parent = parent;
+	if (!rs_watch(rs, rs->fd, child_event))
+		return;
+	enqueue(&parent->listen, NULL);
+	drop_child(parent, rs);
+	rs_put(parent);
 }
 
 static void requests(struct rsocket *rs)

@@ -363,32 +363,6 @@ static void messages(void)
 	rspair_close(&p);
 }
 
-/* A connect completes before accept is called, as with TCP. limit 0: the default backlog. */
-static void backlog(int limit)
-{
-	struct sockaddr_storage a;
-	int listener = rspair_listen(LOOPBACK, &a), fd[3], peer;
-
-	CHECK_EQ(rlisten(listener, limit), 0);
-
-	for (int i = 0; i < 3; i++) {
-		fd[i] = rsocket(AF_INET, SOCK_STREAM, 0);
-		CHECK_EQ(rconnect(fd[i], (struct sockaddr *)&a, sizeof(struct sockaddr_in)), 0);
-		CHECK_EQ(rsend(fd[i], &i, sizeof(i), 0), sizeof(i));
-	}
-	for (int i = 0; i < 3; i++) {
-		int got;
-
-		peer = raccept(listener, NULL, NULL);
-		CHECK_EQ(rrecv(peer, &got, sizeof(got), MSG_WAITALL), sizeof(got));
-		CHECK_EQ(got, i);
-		CHECK_EQ(rclose(peer), 0);
-		CHECK_EQ(rrecv(fd[i], &got, 1, 0), 0);
-		CHECK_EQ(rclose(fd[i]), 0);
-	}
-	CHECK_EQ(rclose(listener), 0);
-}
-
 /* ---- End of the connection ---- */
 
 static void shut_down(void)
@@ -779,8 +753,6 @@ int main(void)
 	refused_when_asked_again();
 	messages();
 	peek_at_all();
-	backlog(8);
-	backlog(0);
 	closed_under_poll();
 	shut_down();
 	both_shut_down_at_once();
