@@ -241,27 +241,26 @@ static void leave_timewait(struct cm *cm, struct cm_conn *c)
 		cm_raise_event(cm, c, CM_EV_TIMEWAIT_EXIT, 0, NULL);
 }
 
-static void report_late(struct cm *cm, struct cm_conn *c)
+/* The caller may want no repetition of a request. */
+static bool goes_on(struct cm *cm, struct cm_conn *c)
 {
 	bool asked = c->state == CM_REQ_SENT || c->state == CM_SIDR_REQ_SENT;
 
-	if (asked && cm->ops->late)
-		cm->ops->late(cm->arg, c);
+	return !asked || !cm->ops->late || cm->ops->late(cm->arg, c);
 }
 
 static void expire(struct cm *cm, struct cm_conn *c, uint64_t now)
 {
-	if (c->state == CM_TIMEWAIT) {
+	bool repeats = c->early_left || c->retries_left;
+
+	if (c->state == CM_TIMEWAIT)
 		leave_timewait(cm, c);
-	} else if (c->early_left) {
-		report_late(cm, c);
-		cm_resend_early(cm, c);
-	} else if (c->retries_left) {
-		report_late(cm, c);
-		cm_resend(cm, c, now);
-	} else {
+	else if (!repeats || !goes_on(cm, c))
 		give_up(cm, c, now);
-	}
+	else if (c->early_left)
+		cm_resend_early(cm, c);
+	else
+		cm_resend(cm, c, now);
 }
 
 /*

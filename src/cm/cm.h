@@ -127,9 +127,10 @@ struct cm_ops {
 
 	/*
 	 * A REQ or SIDR_REQ was not answered in time, and is repeated; c->early_left: not for the
-	 * last time before its first interval is over.  May be NULL.
+	 * last time before its first interval is over.  False: CM_EV_UNREACHABLE follows instead.
+	 * May be NULL: true.
 	 */
-	void (*late)(void *arg, struct cm_conn *c);
+	bool (*late)(void *arg, struct cm_conn *c);
 };
 
 /* Node of a hash chain. */

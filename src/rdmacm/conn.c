@@ -380,13 +380,13 @@ static bool gives_up(const struct cma_id *id, const struct cm_conn *c)
 	return !c->early_left || qp1.trouble(cma.mad, &id->path.dst);
 }
 
-void conn_late(void *arg, struct cm_conn *c)
+bool conn_late(void *arg, struct cm_conn *c)
 {
-	struct cma_id *id = container_of(c, struct conn, cm)->id;
-	bool last = id && gives_up(id, c);
+	const struct cma_id *id = container_of(c, struct conn, cm)->id;
 
-	if (id && (last || !c->early_left))
-		diagnose_silence(id, last);
-	if (last)
-		event_raise(id, RDMA_CM_EVENT_UNREACHABLE, -ETIMEDOUT);
+	if (id && gives_up(id, c))
+		return false;
+	if (id && !c->early_left)
+		diagnose_silence(id, false);
+	return true;
 }

@@ -16,6 +16,6 @@ enum cm_verdict conn_request(void *arg, const struct cm_msg *m, const struct net
 			     struct cm_conn **conn, unsigned int *reason);
 
 /* cm_ops.late */
-void conn_late(void *arg, struct cm_conn *c);
+bool conn_late(void *arg, struct cm_conn *c);
 
 #endif

@@ -72,6 +72,23 @@ static void retries(void **state)
 	}
 }
 
+/* The caller wants no repetition: the request is over, as after the last one. */
+static void impatient(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(retry_rows); i++) {
+		const struct retry_row *r = &retry_rows[i];
+		bool asks = r->state == CM_REQ_SENT || r->state == CM_SIDR_REQ_SENT;
+
+		env_init(&e);
+		env_reach(&e, r->state);
+		e.impatient = true;
+		assert_true(env_wait(&e));
+		assert_int_equal(e.num_sent, asks ? 0 : 1);
+		assert_int_equal(e.conn[0].state, asks ? r->to : r->state);
+		assert_int_equal(e.num_raised, asks);
+	}
+}
+
 /* The first retransmission is known to fail: no other follows, and no time passes. */
 static void unanswerable(void **state)
 {
@@ -198,6 +215,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(retries),
+		cmocka_unit_test(impatient),
 		cmocka_unit_test(unanswerable),
 		cmocka_unit_test(stopped),
 		cmocka_unit_test(timewait),

@@ -68,11 +68,12 @@ static void on_exit_mad(void *arg, struct cm_conn *c, const struct net_path *pat
 		REQUIRE(cm_decode(&e->exit_mad, mad, CM_MAD_LEN) == CM_DECODED);
 }
 
-static void on_late(void *arg, struct cm_conn *c)
+static bool on_late(void *arg, struct cm_conn *c)
 {
 	struct cm_env *e = arg;
 
 	e->num_late++;
+	return !e->impatient;
 }
 
 static const struct cm_ops ops = { on_send,    on_event,    on_request,

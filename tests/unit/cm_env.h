@@ -49,6 +49,7 @@ struct cm_env {
 	unsigned int num_raised;
 	unsigned int num_released;
 	unsigned int num_late;
+	bool impatient; /* wants no repetition */
 	bool unanswerable;		/* no sent message is ever answered */
 	struct cm_msg exit_mad;		/* exit MAD of the connection that changed last */
 	bool has_will;
