@@ -168,7 +168,8 @@ static void interfaces_come_and_go(void)
 	before = count_descriptors();
 	for (char name = 'b'; name < 'e'; name++)
 		use_interface(name);
-	CHECK_EQ(count_descriptors(), before);
+	/* Each took two; the library opens one for routes when it needs it. */
+	CHECK(count_descriptors() <= before + 1);
 }
 
 static void *delete_interface(void *arg)
