@@ -146,7 +146,15 @@ bool host_peer(struct host *h, int slot, struct host_peer *peer);
 /* Returns true if the slot's process is in this process's network namespace. */
 bool host_same_network(struct host *h, int slot);
 
-/* Returns true while the process with this incarnation is alive, or nobody can tell. */
+enum host_liveness {
+	HOST_DEAD,
+	HOST_ALIVE,
+	HOST_UNKNOWN,	/* the table cannot be read now */
+};
+
+enum host_liveness host_liveness(struct host *h, int slot, uint64_t incarnation);
+
+/* Returns true while the process with this incarnation is known to be alive. */
 bool host_alive(struct host *h, int slot, uint64_t incarnation);
 
 /* Is the slot's process stopped, by a signal or a debugger? False, too, if that is unknown. */

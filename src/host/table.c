@@ -87,12 +87,12 @@ static int set_lock(const struct table *t, short type, off_t at)
 	return fcntl(t->fd, F_OFD_SETLK, &fl) < 0 ? errno : 0;
 }
 
-/* True if any other open file has a lock in the range, or nobody can tell. */
+/* True if any other open file has a lock in the range. */
 static bool range_locked(const struct table *t, off_t at, off_t len)
 {
 	struct flock fl = byte_lock(F_WRLCK, at, len);
 
-	return fcntl(t->fd, F_OFD_GETLK, &fl) != 0 || fl.l_type != F_UNLCK;
+	return fcntl(t->fd, F_OFD_GETLK, &fl) == 0 && fl.l_type != F_UNLCK;
 }
 
 bool table_wait_over(struct table_wait *w, uint64_t turn, uint64_t now)
@@ -279,6 +279,13 @@ void table_drop_slot(struct table *t, int slot)
 bool table_slot_locked(const struct table *t, int slot)
 {
 	return range_locked(t, TABLE_SLOT_LOCK_AT + slot, 1);
+}
+
+bool table_slot_free(const struct table *t, int slot)
+{
+	struct flock fl = byte_lock(F_WRLCK, TABLE_SLOT_LOCK_AT + slot, 1);
+
+	return fcntl(t->fd, F_OFD_GETLK, &fl) == 0 && fl.l_type == F_UNLCK;
 }
 
 static off_t mark_at(uint64_t name)

@@ -170,6 +170,7 @@ void table_drop_slot(struct table *t, int slot);
 
 /* Returns true if another open file has the slot's life lock. */
 bool table_slot_locked(const struct table *t, int slot);
+bool table_slot_free(const struct table *t, int slot);	/* neither: nobody can tell */
 
 /* Marks of host.h. Test and set is atomic only under the table lock. */
 bool table_marked(const struct table *t, uint64_t name);	/* by another open file */

@@ -182,6 +182,24 @@ bool peer_in_reach(struct local_peer *peer)
 	return false;
 }
 
+/*
+ * For certain? A peer that is let go and opened again would begin its lane anew, while its process
+ * goes on where it was.
+ */
+static bool is_dead(struct local *l, const struct local_peer *peer)
+{
+	return is_replaced(peer) ||
+	       host_liveness(l->host, peer->slot, peer->map.incarnation) == HOST_DEAD;
+}
+
+/* The table could not be read for a while, so the process was taken for dead. Must hold l->lock. */
+static void revive(struct local_peer *peer)
+{
+	store_relaxed(&peer->alive, true);
+	peer->proven = !peer_probe(peer->map.pid, peer->identity, peer->map.incarnation);
+	store_relaxed(&peer->cma, peer->proven);
+}
+
 /* Removes dead peers that no QP uses. Must hold l->lock. */
 static void sweep_peers(struct local *l)
 {
@@ -190,7 +208,7 @@ static void sweep_peers(struct local *l)
 	list_for_each_safe(pos, tmp, &l->peers) {
 		struct local_peer *peer = list_entry(pos, struct local_peer, node);
 
-		if (peer->refs == 0 && !host_alive(l->host, peer->slot, peer->map.incarnation))
+		if (peer->refs == 0 && is_dead(l, peer))
 			retire(l, peer);
 	}
 }
@@ -272,6 +290,8 @@ struct local_peer *local_peer_in(struct local *l, int slot)
 	peer = find_peer(l, slot, facts.incarnation);
 	if (peer == NULL)
 		peer = open_peer(l, slot, facts.incarnation);
+	else if (!load_relaxed(&peer->alive) && !is_dead(l, peer))
+		revive(peer);
 	if (peer != NULL && !peer->ready && !claim_lane(l, peer))
 		peer = NULL;
 	if (peer != NULL) {
@@ -298,7 +318,7 @@ void local_peer_put(struct local *l, struct local_peer *peer)
 	if (--peer->refs == 0) {
 		unmap_regions(peer);
 		/* Keep the lane of a live peer: opening is costly, and the peer still reads it. */
-		if (!load_relaxed(&peer->alive))
+		if (!load_relaxed(&peer->alive) && is_dead(l, peer))
 			retire(l, peer);
 	}
 	lock_release(&l->lock);

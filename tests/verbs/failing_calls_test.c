@@ -7,7 +7,6 @@
  * everything works again.
  */
 #include <errno.h>
-#include <time.h>
 
 #include "descriptors.h"
 #include "failing_calls.h"
@@ -20,7 +19,6 @@ enum {
 	LEN = 20000,
 	/* of the calls while data moves: the N-th call differs from run to run anyway */
 	STEP = 7,
-	PATIENCE_S = 1,
 	MAPPINGS = 8,		/* that the C library and the kernel's sanitizers may keep */
 };
 
@@ -165,35 +163,10 @@ static void data_close(struct data *d)
 	world_close(&d->w);
 }
 
-static void give_up(struct data *d)
-{
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
-
-	CHECK_EQ(ibv_modify_qp(d->a, &attr, IBV_QP_STATE), 0);
-	CHECK_EQ(ibv_modify_qp(d->b, &attr, IBV_QP_STATE), 0);
-}
-
-/*
- * Where all calls fail for ever, requests may wait for ever: their peer lives, but has no memory
- * for what they send. False: they do.
- */
-static bool poll_for_a_while(struct data *d, struct ibv_wc *wc)
-{
-	struct timespec start, now;
-
-	clock_gettime(CLOCK_MONOTONIC, &start);
-	do {
-		if (ibv_poll_cq(d->cq, 1, wc) == 1)
-			return true;
-		clock_gettime(CLOCK_MONOTONIC, &now);
-	} while (now.tv_sec - start.tv_sec < PATIENCE_S);
-	return false;
-}
-
 /*
  * Sends messages, each followed by a READ and a WRITE; all must complete. Returns how many failed.
  */
-static int move_data(struct data *d, bool persistent)
+static int move_data(struct data *d)
 {
 	int failed = 0, expected = 0;
 
@@ -212,20 +185,18 @@ static int move_data(struct data *d, bool persistent)
 		while (expected > 8 || (i == MESSAGES - 1 && expected)) {
 			struct ibv_wc wc;
 
-			if (!persistent || failed) {
-				world_poll(d->cq, &wc, 1);
-			} else if (!poll_for_a_while(d, &wc)) {
-				failed++;
-				give_up(d);
-				continue;
-			}
+			world_poll(d->cq, &wc, 1);
 			if (wc.status != IBV_WC_SUCCESS && !failed++)
 				printf("the first failed request: %s, reason %u\n",
 				       ibv_wc_status_str(wc.status), wc.vendor_err);
 			expected--;
 			/* the other side may wait for ever, which the specification allows */
-			if (failed)
-				give_up(d);
+			if (failed) {
+				struct ibv_qp_attr attr = { .qp_state = IBV_QPS_ERR };
+
+				CHECK_EQ(ibv_modify_qp(d->a, &attr, IBV_QP_STATE), 0);
+				CHECK_EQ(ibv_modify_qp(d->b, &attr, IBV_QP_STATE), 0);
+			}
 		}
 	}
 	return failed;
@@ -239,7 +210,7 @@ static bool run_data(long n, bool persistent)
 
 	data_open(&d);
 	calls_fail(n, persistent, true);
-	failed = move_data(&d, persistent);
+	failed = move_data(&d);
 	which = calls_failed();
 	calls_fail(-1, false, false);
 	/* A call that fails once must not fail a request. */
