@@ -21,7 +21,6 @@ enum {
 	ONCE_MS = 15000,  /* until what was lost has been repeated, and until a hang */
 	FOREVER_MS = 20,  /* where nothing may come any more */
 	STEP_MS = 10,
-	SETTLED_MS = 200,
 	LEN = 20000,      /* bytes of a stream */
 };
 
@@ -43,20 +42,6 @@ static bool has_more_descriptors(unsigned int n)
 	while (count_descriptors() > n && ms++ < ONCE_MS)
 		sleep_ms(1);
 	return count_descriptors() > n;
-}
-
-static unsigned int settled_descriptors(void)
-{
-	unsigned int n = count_descriptors(), same = 0;
-
-	while (same++ < SETTLED_MS) {
-		sleep_ms(1);
-		if (count_descriptors() == n)
-			continue;
-		n = count_descriptors();
-		same = 0;
-	}
-	return n;
 }
 
 /* ---- Waiting ---- */
