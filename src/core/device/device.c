@@ -370,16 +370,15 @@ static int build_list(struct scan *scan, const struct netdev *nds, unsigned int 
 struct vrb_device **vrb_device_list(int *count)
 {
 	struct scan scan = { 0 };
-	struct netdev *nds;
+	struct netdev *nds = NULL;
 	unsigned int n;
-	int err = netdev_list(&nds, &n);
+	int err;
 
-	if (err) {
-		errno = err;
-		return NULL;
-	}
+	/* Under the lock: an older look would undo what another thread has found out meanwhile. */
 	pthread_mutex_lock(&vrb.lock);
-	err = build_list(&scan, nds, n);
+	err = netdev_list(&nds, &n);
+	if (!err)
+		err = build_list(&scan, nds, n);
 	if (err)
 		while (scan.count)
 			put(scan.list[--scan.count]);
