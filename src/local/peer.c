@@ -17,19 +17,25 @@
 
 #define ALIVE_CHECK VRB_MSEC
 
-void peer_unmap_regions(struct local_peer *peer)
+static void free_regions(struct local_peer *peer)
 {
 	if (peer->regions != NULL)
 		region_maps_free(peer->regions);
 	free(peer->regions);
 	peer->regions = NULL;
+}
+
+void peer_unmap_regions(struct local_peer *peer)
+{
+	free_regions(peer);
 	store_relaxed(&peer->map.lane->maps, 0);
 }
 
+/* Writes nothing to the lane: in a forked child it is the parent's. */
 void peer_free(struct local_peer *peer)
 {
 	list_del(&peer->node);
-	peer_unmap_regions(peer);
+	free_regions(peer);
 	list_del(&peer->bell_node);
 	peer_map_close(&peer->map);
 	if (peer->bell >= 0)

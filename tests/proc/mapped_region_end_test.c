@@ -14,7 +14,8 @@
  *			the owner has opened its device
  *	IDLE		the owner deregisters the region while the writer is idle
  *	KILL		the owner is killed, with later requests and without; the writer is killed
- *	FORK		both processes fork, and their children end later: the mapping stays
+ *	FORK		both processes fork, and their children end later: the mapping stays until
+ *			the owner deregisters the region while the writer is idle
  */
 #include <linux/filter.h>
 #include <linux/seccomp.h>
@@ -404,6 +405,7 @@ static void forking_owner(const char *kind, int sock)
 	rc_barrier(sock);
 	rc_barrier(sock);
 	mapped_destroy(&t);
+	rc_barrier(sock); /* the writer has unmapped it */
 	rc_close(&rc);
 	exit(0);
 }
@@ -428,6 +430,9 @@ static void test_fork(void)
 	rc_barrier(sock);
 	rc_barrier(sock);
 	mapped_work(&rc, &at, 2 * MAPPED_ROUNDS);
+	rc_barrier(sock);
+	while (count_mappings(MAPPED_NAME) > 0)
+		sched_yield();
 	rc_barrier(sock);
 	mapped_join(owner);
 	rc_close(&rc);
