@@ -128,12 +128,11 @@ static void unuse(struct device *dev)
 {
 	if (--dev->users)
 		return;
-	/*
-	 * If the program has not deregistered all its memory, the PD cannot be deallocated; the
-	 * next user gets the same one.
-	 */
+	/* What the program has left in them keeps them; the next user gets the same ones. */
 	if (!ibv_dealloc_pd(dev->pd))
 		dev->pd = NULL;
+	if (dev->xrcd && !ibv_close_xrcd(dev->xrcd))
+		dev->xrcd = NULL;
 }
 
 /* ---- Addresses ---- */

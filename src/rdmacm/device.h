@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Devices of ids: one open context per device, shared by all ids and kept until the library is
- * unloaded, or the interface has gone.  Its protection domain is kept while it has users.
+ * Devices of ids: one open context per device, shared by all ids and kept until the process ends,
+ * or the interface has gone.  Its protection domain and XRC domain are kept while it has users.
  *
  * Lock: a mutex of its own, under which verbs are called.  Never taken with cma.lock held.
  */
@@ -24,8 +24,8 @@ struct device {
 	uint8_t max_rd_atomic;      /* READs and atomics that it serves at a time */
 	uint8_t max_init_rd_atomic; /* READs and atomics outstanding */
 	struct ibv_pd *pd;          /* NULL without users */
-	unsigned int users;         /* of pd: ids and lists */
-	struct ibv_xrcd *xrcd;      /* opened for the first XRC id */
+	unsigned int users;         /* of both domains: ids and lists */
+	struct ibv_xrcd *xrcd;      /* opened for the first XRC id; NULL without users */
 };
 
 /* An address of a device. */
@@ -38,7 +38,7 @@ struct place {
 };
 
 /*
- * Finds the device with this GID and takes a use of its PD; device_put() returns it.  ifindex
+ * Finds the device with this GID and takes a use of it; device_put() returns that.  ifindex
  * applies to link-local GIDs, 0: any.  Returns 0, ENODEV (no device has the GID) or ENOMEM.
  */
 int device_find(const struct net_addr *gid, uint32_t ifindex, struct place *out);
@@ -48,7 +48,7 @@ void device_put(struct device *dev);
 /* Opens all devices, the first time.  Returns 0 if there is one, else ENODEV. */
 int device_any(void);
 
-/* The device's XRC domain.  Returns 0 or an errno value. */
+/* The XRC domain of a device in use.  Returns 0 or an errno value. */
 int device_xrcd(struct device *dev, struct ibv_xrcd **out);
 
 /*

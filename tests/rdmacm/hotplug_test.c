@@ -141,6 +141,24 @@ static void removal(void)
 	rdma_destroy_event_channel(others);
 }
 
+/* An id with an SRQ in the library's XRC domain of the device. */
+static void use_xrc_domain(struct sockaddr_storage *at)
+{
+	struct rdma_addrinfo res = {
+		.ai_flags = RAI_PASSIVE,
+		.ai_port_space = RDMA_PS_TCP,
+		.ai_qp_type = IBV_QPT_XRC_RECV,
+		.ai_src_addr = (struct sockaddr *)at,
+		.ai_src_len = sizeof(struct sockaddr_in),
+	};
+	struct ibv_srq_init_attr attr = { .attr = { .max_wr = 1, .max_sge = 1 } };
+	struct rdma_cm_id *id;
+
+	CHECK_EQ(rdma_create_ep(&id, &res, NULL, NULL), 0);
+	CHECK_EQ(rdma_create_srq(id, NULL, &attr), 0);
+	rdma_destroy_ep(id);
+}
+
 /* With another name each time, as those of containers; else it would be the same device. */
 static void use_interface(char name)
 {
@@ -156,6 +174,7 @@ static void use_interface(char name)
 	CHECK_EQ(rdma_bind_addr(id, (struct sockaddr *)&a), 0);
 	CHECK_EQ(rdma_destroy_id(id), 0);
 	rdma_destroy_event_channel(ch);
+	use_xrc_domain(&a);
 	ip("link del vrbt1");
 }
 
