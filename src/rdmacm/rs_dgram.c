@@ -374,28 +374,39 @@ void rs_dgram_destroy(struct rsocket *rs)
 	free(d);
 }
 
-/* Watches the UDP socket from now on, because peers can reach its port. */
+/*
+ * Watches the UDP socket before peers can reach its port: they get answers, or the call fails and
+ * has changed nothing.
+ */
 static int now_bound(struct rsocket *rs)
 {
 	struct sockaddr_storage any = { .ss_family = (sa_family_t)rs->domain };
 	socklen_t len = addr_len((struct sockaddr *)&any);
 	struct rs_from self;
+	int err;
 
 	if (rs->state == RS_CLOSED)
 		return EBADF;
 	if (rs->dgram->bound)
 		return 0;
+	err = rs_watch(rs, rs->fd, udp_event);
+	if (err)
+		return err;
 	if (getsockname(rs->fd, (struct sockaddr *)&any, &len))
 		return errno;
 	rs_from_of(&any, &self);
 	if (!self.port && bind(rs->fd, (struct sockaddr *)&any, len))
 		return errno;
 	rs->dgram->bound = true;
-	return rs_watch(rs, rs->fd, udp_event);
+	return 0;
 }
 
 int rs_dgram_bind(struct rsocket *rs, const struct sockaddr *addr, socklen_t len)
 {
+	int err = rs->state == RS_CLOSED ? EBADF : rs_watch(rs, rs->fd, udp_event);
+
+	if (err)
+		return err;
 	return bind(rs->fd, addr, len) ? errno : now_bound(rs);
 }
 

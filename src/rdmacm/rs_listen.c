@@ -239,19 +239,22 @@ static int begin(struct rsocket *rs, int backlog)
 		l->ready = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE);
 	if (l->ready < 0)
 		return errno;
-	if (rdma_listen(rs->id, backlog))
-		return errno;
-	rs->state = RS_LISTENING;
 	/*
 	 * Options that the program sets before it looks for connections count for them, as with
 	 * TCP, although a client that asked before the server listened is there at once.
 	 */
 	err = rs_watch_from(rs, rs->fd, requests, clock_now() + LIMIT_RS_OPTIONS);
 	if (err)
-		rs->state = RS_BOUND;
-	else
-		rs_wake(rs);	/* threads that poll it watch the queue from now on */
-	return err;
+		return err;
+	/* Last, as it cannot be taken back. */
+	if (rdma_listen(rs->id, backlog)) {
+		err = errno;
+		rs_unwatch(rs);
+		return err;
+	}
+	rs->state = RS_LISTENING;
+	rs_wake(rs);	/* threads that poll it watch the queue from now on */
+	return 0;
 }
 
 CMA_EXPORT int rlisten(int fd, int backlog)
