@@ -60,7 +60,7 @@ struct virtual_port {
 	bool listens;		/* frames are received, not dropped; receivers only */
 	struct lock lock;	/* everything below */
 	struct timespec listed;	/* the directory's time when the members were read */
-	bool settled;		/* it was old enough to tell the next change from the last */
+	bool settled;		/* they were, and it was old enough to tell the next change */
 	unsigned int members;
 	struct member member[MEMBERS];
 	uint8_t frame[RAW_MAX_FRAME];	/* receivers only */
@@ -101,15 +101,17 @@ static uint64_t full_before(const struct member *list, unsigned int n, const str
 	return 0;
 }
 
-static void read_members(struct virtual_port *p)
+/* False: they cannot be read now. */
+static bool read_members(struct virtual_port *p)
 {
 	struct member *before = malloc(sizeof(p->member));
 	unsigned int n = p->members;
 	int fd = openat(host_dirfd(p->host), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
+	bool can_read = d && before;
 	const struct dirent *e;
 
-	if (!d || !before)
+	if (!can_read)
 		goto out;
 	memcpy(before, p->member, sizeof(p->member));
 	p->members = 0;
@@ -127,6 +129,7 @@ out:
 	else if (fd >= 0)
 		close(fd);
 	free(before);
+	return can_read;
 }
 
 static bool is_settled(const struct timespec *changed)
@@ -155,7 +158,7 @@ static void follow_members(struct virtual_port *p)
 	p->listed = st.st_mtim;
 	p->settled = is_settled(&st.st_mtim);
 	cancel = cancel_off();
-	read_members(p);
+	p->settled &= read_members(p);
 	cancel_on(cancel);
 }
 

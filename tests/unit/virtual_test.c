@@ -8,6 +8,7 @@
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -120,6 +121,31 @@ static void test_hub(void **state)
 	leave(&b);
 	leave(&second);
 	leave(&other);
+}
+
+/*
+ * Members that a sender without a descriptor cannot list are found once it has one, although the
+ * directory has not changed since.
+ */
+static void test_no_descriptor(void **state)
+{
+	const struct timespec long_ago[2] = { { .tv_sec = 1 }, { .tv_sec = 1 } };
+	struct member a = join(1, 0), b = join(1, 0);
+	struct rlimit was;
+	uint8_t data[LEN];
+	struct raw_out out = frame(data, 7);
+
+	assert_int_equal(futimens(host_dirfd(a.host), long_ago), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &(struct rlimit){ 3, was.rlim_max }), 0);
+	assert_true(send_at(&a, &out, 1));
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	out = frame(data, 8);
+	assert_true(send_at(&a, &out, 2));
+	assert_int_equal(receive(&b), 1);
+	assert_int_equal(b.last[0], 8);
+	leave(&a);
+	leave(&b);
 }
 
 /* Every frame arrives once and in order, even if the queues in between are small. */
@@ -235,7 +261,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_hub),	cmocka_unit_test(test_flow_control),
 		cmocka_unit_test(test_stalled_reader),	cmocka_unit_test(test_filter),
-		cmocka_unit_test(test_alone),
+		cmocka_unit_test(test_alone),	cmocka_unit_test(test_no_descriptor),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

@@ -131,20 +131,23 @@ static void note_other(const char *name)
 	others[num_others++] = o;
 }
 
-/* Must hold mirror_lock. */
-static void read_others(void)
+/* Must hold mirror_lock. False: they cannot be read now. */
+static bool read_others(void)
 {
 	int fd = openat(host_dirfd(vrb.host), ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	DIR *d = fd < 0 ? NULL : fdopendir(fd);
 	const struct dirent *e;
 
+	if (!d) {
+		if (fd >= 0)
+			close(fd);
+		return false;
+	}
 	num_others = 0;
-	while (d && (e = readdir(d)))
+	while ((e = readdir(d)))
 		note_other(e->d_name);
-	if (d)
-		closedir(d);
-	else if (fd >= 0)
-		close(fd);
+	closedir(d);
+	return true;
 }
 
 /*
@@ -175,8 +178,7 @@ void vrb_mirror_scan(uint64_t now)
 	cancel = cancel_off();
 	lock_acquire(&mirror_lock);
 	if (!unchanged(&st)) {
-		listed = st.st_mtim;
-		read_others();
+		listed = read_others() ? st.st_mtim : (struct timespec){ 0 };
 		count_listeners();
 	}
 	lock_release(&mirror_lock);
