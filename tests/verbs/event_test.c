@@ -10,6 +10,7 @@
 #include <net/if.h>
 #include <poll.h>
 #include <sys/ioctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 
 #include "../unit/place.h"
@@ -221,6 +222,21 @@ static void queries_are_fresh(struct ibv_context *ctx)
 	}
 }
 
+/* A change that could not be looked at, as descriptors had run out, is not forgotten. */
+static void a_change_without_descriptors(struct ibv_context *ctx)
+{
+	struct rlimit old, none;
+
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &old), 0);
+	none = (struct rlimit){ 0, old.rlim_max };
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &none), 0);
+	set_addr("lo:1", "127.0.7.7");
+	state_of(ctx); /* reads the notice of the change */
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &old), 0);
+	CHECK(have_gid(ctx, "127.0.7.7"));
+	set_flags("lo:1", 0);
+}
+
 static void no_event_is_eagain(struct ibv_context *ctx)
 {
 	struct ibv_async_event ev;
@@ -253,6 +269,7 @@ int main(void)
 	lid_follows_the_address(a);
 	a_device_is_lost(a);
 	a_group_outlives_its_interface();
+	a_change_without_descriptors(a);
 	no_event_is_eagain(a);
 	CHECK_EQ(ibv_close_device(a), 0);
 	CHECK_EQ(ibv_close_device(b), 0);

@@ -230,13 +230,17 @@ static void follow_all(const struct netdev *nds, unsigned int n)
 	}
 }
 
+/* under vrb.lock: the interfaces could not be listed (no descriptor, no memory) after a change */
+static bool stale;
+
 /* Must hold vrb.lock. */
 static void refresh(void)
 {
 	struct netdev *nds;
 	unsigned int n;
 
-	if (netdev_list(&nds, &n))
+	stale = netdev_list(&nds, &n) != 0;
+	if (stale)
 		return;
 	follow_all(nds, n);
 	free(nds);
@@ -266,7 +270,7 @@ bool vrb_device_catch_up(void)
 
 	pthread_mutex_lock(&vrb.lock);
 	news = vrb.monitor >= 0 && netdev_monitor_drain(vrb.monitor);
-	if (news)
+	if (news || stale)
 		refresh();
 	pthread_mutex_unlock(&vrb.lock);
 	return news;
