@@ -79,8 +79,9 @@ enum cm_event_type {
 	CM_EV_SIDR_REP,		/* status: enum cm_sidr_status; msg: SIDR_REP */
 	/*
 	 * Passive, before the program has answered: the request has ended, because the peer gave up
-	 * (msg: REJ) or because too many requests are waiting (msg: NULL).  The caller may drop an
-	 * event of this request that the program has not fetched.
+	 * (msg: REJ), or because too many requests are waiting or the peer's QP has sent another
+	 * (msg: NULL).  The caller may drop an event of this request that the program has not
+	 * fetched.
 	 */
 	CM_EV_GONE,
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
-/* The state of a membership; private to host.c, inbox.c and service.c. */
+/* The state of a membership; private to src/host. */
 #ifndef VRB_HOST_STATE_H
 #define VRB_HOST_STATE_H
 

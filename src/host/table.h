@@ -7,12 +7,12 @@
  *
  * Locks are open-file-description locks on bytes far beyond the data, which the kernel releases
  * when their process ends:
- *	TABLE_LOCK_AT			held while slots or owners are changed
- *	TABLE_STEER_LOCK_AT		held while a steering program is built and installed
+ *	TABLE_LOCK_AT			held while owners are changed, or a slot is taken or cleared
+ *	TABLE_STEER_LOCK_AT		held while a steering program is built and installed, or
+ *					a socket in it is closed
  *	TABLE_SLOT_LOCK_AT + slot	held by the slot's process for as long as it lives
  *	TABLE_MARK_AT + name		shared by all that have the mark
- * A struct table is used by one thread at a time (host->lock): its own locks do not exclude its own
- * threads.
+ * They do not exclude threads of one process: host->lock must be held where it uses them.
  */
 #ifndef VRB_HOST_TABLE_H
 #define VRB_HOST_TABLE_H

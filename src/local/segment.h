@@ -116,7 +116,8 @@ struct peer_map {
 /*
  * Maps the segment of the process in `slot`, for the sender in slot `own`. Returns 0, ENOENT
  * (none), EPROTO (not a segment, or another layout version), EXDEV (another network or PID
- * namespace), ESTALE (another incarnation) or ENOSPC (no memory for the lane).
+ * namespace), ESTALE (another incarnation), ENOSPC (no memory for the lane), EFBIG (the
+ * file size limit of the process), ENOMEM or an error of open().
  */
 int peer_map_open(struct host *host, const struct segment *own, int own_slot, int slot,
 		  uint64_t incarnation, struct peer_map *map);

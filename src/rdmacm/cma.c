@@ -144,7 +144,7 @@ void cma_settle(void)
 /* ---- Start, fork and exit ---- */
 
 /*
- * Serializes cma_start(); outermost lock.  inherited: the parent's registration in a forked child,
+ * Serializes cma_start().  inherited: the parent's registration in a forked child,
  * which is closed by the next cma_start().
  */
 static pthread_mutex_t starting = PTHREAD_MUTEX_INITIALIZER;

@@ -5,6 +5,8 @@
  *
  * Locks, outermost first:
  *
+ *	locks of rsockets	rs.h; librdmacm's functions are called under them
+ *	`starting`		registration with QP 1 (cma.c)
  *	device.c's mutex	open devices; verbs are called under it
  *	vrb.poll_lock, in libibverbs	held during callbacks for MADs and deadlines
  *	cma lock		ids, their states, events, channels' queues, the engine

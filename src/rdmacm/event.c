@@ -6,8 +6,8 @@
  * channel's `uncounted` + takers that have read a count but not taken an event yet.  A taker that
  * finds the queue empty lost its event to event_unqueue() and starts over.
  *
- * `ringing` is taken before the cma lock is released, and held while eventfds are written.  Code
- * that takes a count back or closes the descriptor must hold it, too.
+ * `ringing` is taken before the cma lock is released, and held while eventfds are written after
+ * that.  Code that takes a count back or closes the descriptor must hold it, too.
  */
 #include "rdmacm/event.h"
 

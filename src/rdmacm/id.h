@@ -148,7 +148,7 @@ void id_resolved(struct cma_id *id, int status);
 /* Sets the device and the GIDs of id->path in "pub".  Not under the lock. */
 void id_show_place(struct cma_id *id);
 
-/* Sets the path record in "pub".  Not under the lock. */
+/* Sets the path record in "pub". */
 void id_show_path(struct cma_id *id, const struct ibv_sa_path_rec *rec);
 
 /*

@@ -274,8 +274,7 @@ static int find_route(struct cma_id *id, struct route *route)
 
 	addr_to_ip(&src, &addr->src_addr, scope);
 	addr_to_ip(&dst, &addr->dst_addr, scope);
-	return route_lookup(bound ? (struct sockaddr *)&src : NULL, (struct sockaddr *)&dst, 0,
-			    route);
+	return route_lookup(bound ? (struct sockaddr *)&src : NULL, (struct sockaddr *)&dst, route);
 }
 
 /* All of 127/8 is this host, but its loopback interface may have 127.0.0.1 only. */

@@ -171,7 +171,7 @@ static void put_addr(struct nlmsghdr *nlh, uint16_t type, const struct sockaddr 
 		mnl_attr_put(nlh, type, 16, gid.raw);
 }
 
-static int by_netlink(const struct sockaddr *src, const struct sockaddr *dst, uint8_t tos,
+static int by_netlink(const struct sockaddr *src, const struct sockaddr *dst,
 		      struct route *r)
 {
 	char buf[256] __attribute__((aligned(NLMSG_ALIGNTO)));
@@ -182,7 +182,6 @@ static int by_netlink(const struct sockaddr *src, const struct sockaddr *dst, ui
 
 	nlh->nlmsg_type = RTM_GETROUTE;
 	rtm->rtm_family = (unsigned char)dst->sa_family;
-	rtm->rtm_tos = tos & 0x1c;
 	rtm->rtm_dst_len = bits;
 	put_addr(nlh, RTA_DST, dst);
 	if (src) {
@@ -230,15 +229,14 @@ static bool netlink_refused(int err)
 	       err == EOPNOTSUPP || err == ENOSYS;
 }
 
-int route_lookup(const struct sockaddr *src, const struct sockaddr *dst, uint8_t tos,
-		 struct route *out)
+int route_lookup(const struct sockaddr *src, const struct sockaddr *dst, struct route *out)
 {
 	int err;
 
 	memset(out, 0, sizeof(*out));
 	out->hop = addr_gid(dst);
 	out->hop_limit = DEFAULT_HOP_LIMIT;
-	err = by_netlink(src, dst, tos, out);
+	err = by_netlink(src, dst, out);
 	if (netlink_refused(err))
 		err = by_socket(src, dst, out);
 	if (!err && src)

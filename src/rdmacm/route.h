@@ -28,8 +28,7 @@ struct route {
  * src may be NULL; its port is ignored.  Returns 0 or an errno value: ENETUNREACH, EHOSTUNREACH,
  * EINVAL (src is not a local address) and others of the kernel.
  */
-int route_lookup(const struct sockaddr *src, const struct sockaddr *dst, uint8_t tos,
-		 struct route *out);
+int route_lookup(const struct sockaddr *src, const struct sockaddr *dst, struct route *out);
 
 /* True if the next hop's link address is known, or if that cannot be found out. */
 bool route_neighbour_known(const struct route *r);

@@ -113,7 +113,7 @@ struct rsocket *rs_new(int domain, int type, const struct rs_options *opt)
 	return rs;
 }
 
-/* An rsocket inherited from the parent: only its descriptors are closed. */
+/* An rsocket inherited from the parent: only its descriptor is closed. */
 static void drop_inherited(struct rsocket *rs)
 {
 	close(rs->fd);

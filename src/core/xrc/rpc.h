@@ -46,8 +46,8 @@ _Static_assert(sizeof(struct xrc_import) <= sizeof(((struct xrc_msg *)0)->body) 
 
 /*
  * Calls another process and waits for the reply. Returns the result of the call, and if that is 0,
- * fills in reply_len bytes. ESRCH: the process has exited; ETIMEDOUT: no reply within 5 seconds.
- * Must hold no lock.
+ * fills in reply_len bytes. ESRCH: the process has exited; ETIMEDOUT: no reply within 5 seconds, of
+ * XRC_CALL_IMPORT 60; time in which the process is stopped does not count. Must hold no lock.
  */
 int xrc_rpc(int slot, enum xrc_call call, uint32_t qpn, const void *body, size_t body_len,
 	    const void *state, size_t state_len, void *reply, size_t reply_len);
