@@ -17,6 +17,7 @@
 #include "util/atomic.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
+#include "util/file_room.h"
 #include "util/hash.h"
 
 void host_file_name(int slot, const char *suffix, char name[32])
@@ -216,7 +217,10 @@ static void log_other_place(const struct host *h, const struct refused *r)
 	       r->path, explain(r->err), h->dir.path);
 }
 
-/* Returns 0, or the errno value because of which the process works in private mode. */
+/*
+ * Returns 0, or the errno value because of which the process works in private mode; or that no
+ * descriptor is left.
+ */
 static int join_shared(struct host *h, const char *dir)
 {
 	struct refused first = { .wanted = dir && dir[0] ? dir : NULL };
@@ -224,6 +228,8 @@ static int join_shared(struct host *h, const char *dir)
 	for (unsigned int i = 0; i < host_dir_places(dir); i++) {
 		int err = join_at(h, dir, i);
 
+		if (file_is_shortage(err))
+			return err;
 		if (err && !first.err)
 			note_refusal(&first, &h->dir, err);
 		if (err) {
@@ -262,6 +268,7 @@ static bool holder_alive(void *arg, uint64_t incarnation)
 int host_join(const char *dir, struct host **out)
 {
 	struct host *h = calloc(1, sizeof(*h));
+	int err;
 
 	if (!h)
 		return ENOMEM;
@@ -275,7 +282,12 @@ int host_join(const char *dir, struct host **out)
 		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;
 
 	atomics_init(&h->atomics, h->incarnation, holder_alive, h);
-	h->shared = join_shared(h, dir) == 0;
+	err = join_shared(h, dir);
+	if (file_is_shortage(err)) {
+		host_forget(h);
+		return err;
+	}
+	h->shared = err == 0;
 	if (h->shared)
 		h->group = group_of(&h->table);
 	qpns_init(&h->qpns, h->shared ? &h->table : NULL, h->slot);

@@ -62,8 +62,8 @@ struct host_peer {
 
 /*
  * Joins the host. dir: absolute path of the run directory, NULL or "" for none. If it cannot be
- * used: /dev/shm/verbena-<uid>, then /tmp/verbena-<uid>. Returns 0 (also in private mode) or
- * ENOMEM.
+ * used: /dev/shm/verbena-<uid>, then /tmp/verbena-<uid>. Returns 0 (also in private mode),
+ * ENOMEM, EMFILE or ENFILE.
  */
 int host_join(const char *dir, struct host **out);
 

@@ -7,8 +7,15 @@
 #ifndef VRB_UTIL_FILE_ROOM_H
 #define VRB_UTIL_FILE_ROOM_H
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
+
+/* No descriptor is left: of the process, or of the machine. */
+static inline bool file_is_shortage(int err)
+{
+	return err == EMFILE || err == ENFILE;
+}
 
 /*
  * Moves a descriptor, with O_CLOEXEC, away from 0..2. A program that has closed these may still

@@ -15,6 +15,7 @@
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
+#include "util/file_room.h"
 #include "wire/claim.h"
 #include "wire/mcast_twin.h"
 #include "wire/udp_state.h"
@@ -257,7 +258,7 @@ static int open_families(struct udp_wire *u)
 
 	if (err4 && err4 != EAFNOSUPPORT)
 		return err4;
-	if (err4 && err6)
+	if (err6 && (err4 || file_is_shortage(err6)))
 		return err6;
 	if (err6 && err6 != EAFNOSUPPORT)
 		log_info(LOG_WIRE, "no IPv6 on UDP port %u: %s", u->wire.port, strerror(err6));

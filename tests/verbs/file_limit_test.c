@@ -1,10 +1,14 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Programs that may write no file, or small ones only (RLIMIT_FSIZE): what needs a file fails, and
- * no SIGXFSZ ends the program.
+ * no SIGXFSZ ends the program. And programs that may open few (RLIMIT_NOFILE): a device that opens
+ * can be reached.
  */
 #include <errno.h>
+#include <netinet/in.h>
+#include <stdlib.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -13,6 +17,8 @@
 enum {
 	PAGE = 4096,
 	LEN = 20000,	/* several packets */
+	DESCRIPTORS = 48,	/* more than a device takes */
+	REFUSED = 2,
 };
 
 /* bytes of the largest file */
@@ -77,8 +83,66 @@ static int run(rlim_t limit)
 	return 0;
 }
 
+/* The host's table, and a UDP socket. */
+static bool is_reachable(void)
+{
+	bool table = false, udp = false;
+
+	for (int fd = 0; fd < DESCRIPTORS; fd++) {
+		int protocol = 0;
+		socklen_t len = sizeof(protocol);
+		char link[32], path[256];
+		ssize_t n;
+
+		snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+		n = readlink(link, path, sizeof(path));
+		table |= n > 6 && !memcmp(path + n - 6, "/table", 6);
+		udp |= !getsockopt(fd, SOL_SOCKET, SO_PROTOCOL, &protocol, &len) &&
+		       protocol == IPPROTO_UDP;
+	}
+	return table && udp;
+}
+
+static int open_few(rlim_t limit)
+{
+	struct ibv_device **list = ibv_get_device_list(NULL);
+	struct ibv_context *ctx;
+	struct rlimit files;
+
+	CHECK(list && list[0]);
+	CHECK_EQ(getrlimit(RLIMIT_NOFILE, &files), 0);
+	files.rlim_cur = limit;
+	CHECK_EQ(setrlimit(RLIMIT_NOFILE, &files), 0);
+	ctx = ibv_open_device(list[0]);
+	if (!ctx)
+		CHECK_EQ(errno, EMFILE);
+	else
+		CHECK(is_reachable());
+	return ctx ? 0 : REFUSED;
+}
+
+static void few_descriptors(void)
+{
+	int result = 0;
+
+	for (rlim_t limit = 0; limit <= DESCRIPTORS; limit++) {
+		pid_t child = fork();
+		int status;
+
+		CHECK(child >= 0);
+		if (!child)
+			_exit(open_few(limit));
+		CHECK_EQ(waitpid(child, &status, 0), child);
+		CHECK(WIFEXITED(status));
+		result = WEXITSTATUS(status);
+		CHECK(result == 0 || result == REFUSED);
+	}
+	CHECK_EQ(result, 0);
+}
+
 int main(void)
 {
+	few_descriptors();
 	for (size_t i = 0; i < sizeof(limits) / sizeof(limits[0]); i++) {
 		pid_t child = fork();
 		int status;

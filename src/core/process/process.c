@@ -50,6 +50,7 @@
 #include "run/progress.h"
 #include "run/timers.h"
 #include "util/atomic.h"
+#include "util/file_room.h"
 #include "util/heavy_fence.h"
 #include "util/lock.h"
 #include "wire/udp.h"
@@ -211,9 +212,10 @@ static int bring_up(void)
 	 */
 	vrb_local_start();
 	/* Without the UDP port the device still serves this host; the wire has logged why. */
-	if (cfg->transport == CONFIG_LOCAL ||
-	    udp_open(cfg->udp_port, host_group(vrb.host), &vrb.wire))
-		vrb.wire = NULL;
+	if (cfg->transport != CONFIG_LOCAL)
+		err = udp_open(cfg->udp_port, host_group(vrb.host), &vrb.wire);
+	if (file_is_shortage(err))
+		goto leave;
 	err = vrb_progress_start();
 	if (err)
 		goto leave;
