@@ -8,8 +8,12 @@
 #include "core_qp.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/un.h>
 #include <unistd.h>
@@ -20,7 +24,10 @@
 #include "core/qp/qp_table.h"
 #include "place.h"
 
-enum { ANSWER_MAX = 1 << 20 };
+enum {
+	ANSWER_MAX = 1 << 20,
+	LIMIT_MS = 60000,
+};
 
 static const struct wq_ops no_ops;
 static char dir[64];
@@ -31,15 +38,21 @@ static struct vrb_cq *cq;
 static struct vrb_mr *mr;
 static uint8_t memory[4096];
 
-static int connect_to(const char *kind)
+static int try_connect(int fd, const char *kind)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
-	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
 	char name[32];
 
 	host_file_name(host_slot(vrb.host), kind, name);
 	snprintf(sun.sun_path, sizeof(sun.sun_path), "%s/%s", host_dir(vrb.host), name);
-	assert_int_equal(connect(fd, (struct sockaddr *)&sun, sizeof(sun)), 0);
+	return connect(fd, (struct sockaddr *)&sun, sizeof(sun));
+}
+
+static int connect_to(const char *kind)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(try_connect(fd, kind), 0);
 	return fd;
 }
 
@@ -151,6 +164,34 @@ static void a_client_may_be_gone(void **state)
 	free(ask());
 }
 
+/*
+ * A client that cannot be accepted sees its end, and the thread does not find it waiting again and
+ * again. The next one is answered, once the socket is open again.
+ */
+static void no_descriptor_is_left(void **state)
+{
+	int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	struct pollfd end = { .fd = fd, .events = POLLIN };
+	int next = fcntl(fd, F_DUPFD, 0);
+	struct rlimit was, none;
+	char byte;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	none = (struct rlimit){ (rlim_t)next, was.rlim_max };
+	close(next);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(try_connect(fd, "query"), 0);
+	assert_int_equal(poll(&end, 1, LIMIT_MS), 1);
+	assert_int_not_equal(recv(fd, &byte, 1, 0), 1);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	close(fd);
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	while (try_connect(fd, "query"))
+		sched_yield();
+	close(fd);
+	free(ask());
+}
+
 static void no_requests(struct vrb_pd *of, uint32_t lkey)
 {
 }
@@ -200,6 +241,7 @@ int main(void)
 		cmocka_unit_test(the_reply_lists_all_objects),
 		cmocka_unit_test(names_are_quoted),
 		cmocka_unit_test(a_client_may_be_gone),
+		cmocka_unit_test(no_descriptor_is_left),
 	};
 
 	return cmocka_run_group_tests(tests, set_up, tear_down);

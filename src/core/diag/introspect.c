@@ -494,6 +494,14 @@ static bool on_query(void *arg, int fd)
 {
 	int to = accept4(fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
 
+	if (to < 0 && file_is_shortage(errno)) {
+		/*
+		 * Without a descriptor no client can be accepted, and the thread would find it
+		 * waiting again and again: closing the socket ends it.
+		 */
+		vrb_introspect_stop();
+		vrb_introspect_start();
+	}
 	if (to < 0)
 		return false;
 	answer(to);

@@ -5,7 +5,8 @@
  * The progress thread watches a listening socket "sNNNN.query" in the run directory. A client that
  * connects receives one byte and the descriptor of a memory file with one JSON object; then the
  * connection closes. Nothing is collected before a client connects. A dead process does not listen,
- * the directory's mode excludes other users, and without a progress thread there is no reply.
+ * the directory's mode excludes other users, and without a progress thread or a descriptor there is
+ * no reply.
  */
 #ifndef VRB_CORE_DIAG_INTROSPECT_H
 #define VRB_CORE_DIAG_INTROSPECT_H
