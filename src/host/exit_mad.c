@@ -306,8 +306,7 @@ static void drop_inherited(struct host *h)
 	unlinkat(h->dir.fd, mine, 0);
 	/* First: a child forked meanwhile closes what it finds, perhaps a file of the program. */
 	h->inherited = -1;
-	if (fd >= 0)
-		close(fd);
+	close(fd);
 	h->next_record = 0;
 }
 
@@ -335,16 +334,20 @@ static bool execute(struct host *h, host_exit_mad_fn fn, void *arg)
 static void take(struct host *h, const char *name)
 {
 	char mine[32];
+	int fd;
 
 	lock_acquire(&h->exit_lock);
 	open_exit_mads(h);
 	lock_release(&h->exit_lock);
+	/* First: without a descriptor the file is left to others, or for later. */
+	fd = openat(h->dir.fd, name, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	if (fd < 0)
+		return;
 	host_file_name(h->slot, SUCCESSOR, mine);
 	if (renameat(h->dir.fd, name, h->dir.fd, mine) < 0)
-		return;
-	h->inherited = openat(h->dir.fd, mine, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
-	if (h->inherited < 0)
-		drop_inherited(h);
+		close(fd);
+	else
+		h->inherited = fd;
 }
 
 static bool execute_all(struct host *h, DIR *d, host_exit_mad_fn fn, void *arg)

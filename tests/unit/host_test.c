@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/mount.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -219,6 +220,30 @@ static void pending_exit_mads_outlive_their_sender(void **state)
 	assert_int_equal(mads_sent, EXIT_MADS);
 	assert_int_equal(files_with_prefix("exit-mads"), 0);
 	host_leave(b);
+}
+
+/* A process without a descriptor left leaves them to others. */
+static void exit_mads_outlive_a_lack_of_descriptors(void **state)
+{
+	struct host *h = join();
+	struct rlimit was, few;
+	int next;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	for (rlim_t left = 0; left < 4; left++) {
+		mads_sent = 0;
+		in_child(die_with_exit_mads);
+		assert_int_equal(host_reap(h), 1);
+		next = fcntl(0, F_DUPFD, 0);
+		close(next);
+		few = (struct rlimit){ (rlim_t)next + left, was.rlim_max };
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+		host_exit_mad_execute(h, send_all, NULL);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+		assert_true(host_exit_mad_execute(h, send_all, NULL));
+		assert_int_equal(mads_sent, EXIT_MADS);
+	}
+	host_leave(h);
 }
 
 /* The file of exit MADs was last written then: so was that of a process with a long connection. */
@@ -572,6 +597,7 @@ int main(void)
 		IN_DIR(an_exiting_process_is_checked_again),
 		IN_DIR(dead_processes_are_found_despite_lost_events),
 		IN_DIR(pending_exit_mads_outlive_their_sender),
+		IN_DIR(exit_mads_outlive_a_lack_of_descriptors),
 		IN_DIR(exit_mads_of_a_long_life_are_executed),
 		IN_DIR(a_fork_while_exit_mads_are_sent_closes_no_file),
 		IN_DIR(the_latest_exit_mads_are_executed),
