@@ -21,8 +21,8 @@
  *	in a callback: they wait for other processes.
  * A callback must not wait.
  *
- * A forked child cannot use what its parent has opened: all calls fail with EIO there, and
- * vrb_mad_close() frees the child's copy.
+ * A forked child cannot use what its parent has opened: calls that send or bind fail with EIO
+ * there, others have no effect, and vrb_mad_close() frees the child's copy.
  */
 #ifndef VRB_VERBS_MAD_H
 #define VRB_VERBS_MAD_H

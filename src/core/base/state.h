@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Per-process state: the host membership, the transports, the progress thread, the timers and the
- * contexts. Created with the first open context, destroyed with the last.
+ * contexts. Created with the first open context or for librdmacm, destroyed with the last of these.
  *
  * Lock order of the whole library, outermost first; a thread may skip lines but never go back. It
  * holds only one lock of a line at a time, unless the line says more. Locks that it only tries may
@@ -70,7 +70,7 @@ struct wire;
 struct vrb_process {
 	pthread_mutex_t life;
 	pthread_mutex_t lock;
-	unsigned int users; /* open contexts; under vrb.life */
+	unsigned int users; /* open contexts, and librdmacm; under vrb.life */
 	/* incremented in a forked child; contexts of other generations are dead */
 	unsigned int generation;
 	int monitor;          /* netdev_monitor_open(); -1: interface changes are not monitored */

@@ -89,7 +89,7 @@ void vrb_sysfs_count_add(struct vrb_device *dev, const struct roce_counters *sum
 	if (!vrb_sysfs_root())
 		return;
 	pthread_mutex_lock(&count_lock);
-	/* A failed update is included in the next one. */
+	/* Without the lock the next update includes it; a file that cannot be written lacks it. */
 	fd = vrb_sysfs_lock();
 	if (fd >= 0) {
 		add_counters(dev, sum);
