@@ -124,12 +124,13 @@ static int start(void)
 static int add(struct resolve *r)
 {
 	uint64_t one = 1;
-	int err;
+	int err = 0;
 
 	list_add_tail(&waiting, &r->node);
-	if (running)
-		return write(wake, &one, sizeof(one)) < 0 ? errno : 0;
-	err = start();
+	if (!running)
+		err = start();
+	else if (write(wake, &one, sizeof(one)) < 0)
+		err = errno;
 	if (err)
 		list_del(&r->node);
 	return err;

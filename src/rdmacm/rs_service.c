@@ -280,8 +280,10 @@ static int add(struct rsocket *rs, int fd, void (*fn)(struct rsocket *rs), uint6
 	*w = (struct rs_watch){ .rs = rs, .fd = fd, .fn = fn, .from = from };
 	list_init(&w->node);
 	if (epoll_ctl(service.epfd, EPOLL_CTL_ADD, fd, &e)) {
+		int err = errno;
+
 		free(w);
-		return errno;
+		return err;
 	}
 	rs_get(rs);
 	list_add_tail(&service.watches, &w->node);
