@@ -9,7 +9,8 @@ struct vrb_channel;
 struct vrb_cq;
 
 /*
- * Requests an event at the next (solicited) completion; completions already in the CQ do not count.
+ * Requests an event at the next (solicited) completion. One that came after the last event and was
+ * not polled raises it at once; older ones that stay unpolled, later (cq.c).
  */
 void vrb_cq_arm(struct vrb_cq *cq, bool solicited_only);
 
