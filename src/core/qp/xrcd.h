@@ -55,7 +55,7 @@ static inline struct vrb_xrcd *to_vrb_xrcd(struct ibv_xrcd *x)
 
 /*
  * Opens the domain of fd's inode; fd -1 creates a private domain. oflags: O_CREAT and O_EXCL, with
- * the meaning of open(2) for the domain. Returns 0, EINVAL, EBADF, ENOENT, EEXIST, ENOMEM.
+ * the meaning of open(2) for the domain. Returns 0, EBADF, ENOENT, EEXIST, EBUSY or ENOMEM.
  */
 int vrb_xrcd_open(struct vrb_context *ctx, int fd, int oflags, struct vrb_xrcd **xrcd);
 int vrb_xrcd_close(struct vrb_xrcd *xrcd);	/* EBUSY while QPs or SRQs use it */
