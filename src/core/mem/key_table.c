@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * The key table. `table.lock` serialises writers; readers use the chunk pointers (release/acquire)
- * and the entries' reference counts.
+ * The key table. `table.lock` protects the free entries, and changes of windows; readers use the
+ * chunk pointers (release/acquire) and the entries' reference counts.
  *
  * The table is private memory. Local peers see a copy, written when an entry goes live and never
  * read back, so nothing that they write can harm us.

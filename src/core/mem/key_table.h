@@ -2,8 +2,9 @@
 /*
  * The key table behind regions and windows; mr.h defines keys and entries.
  *
- * Writers (allocate, free, publish, retract) hold the table's lock. Accesses take no lock: they
- * take a reference by index, then check the entry.
+ * To allocate or free an entry takes the table's lock, and windows are published and retracted
+ * under it; regions need none for that, as only their owner does it. Accesses take no lock: they
+ * take a reference by index, or peek (mr_entry_peek()), then check the entry.
  *
  *	publish: write the fields, then set the live bit (release); pairs with mr_entry_get()
  *	retract: clear the live bit, then wait until no reference is left, then change the fields
