@@ -30,7 +30,7 @@ struct batch {
 	uint8_t control[WIRE_BURST][SEND_CONTROL] __attribute__((aligned(sizeof(struct cmsghdr))));
 };
 
-static __thread struct batch *own __attribute__((tls_model("initial-exec")));
+static __thread struct batch *own static_tls;
 
 static void forget_own(void)
 {
@@ -52,9 +52,8 @@ static void add_control(struct msghdr *mh, int level, int type, const void *data
 {
 	struct cmsghdr *c = (struct cmsghdr *)((uint8_t *)mh->msg_control + mh->msg_controllen);
 
-	c->cmsg_level = level;
-	c->cmsg_type = type;
-	c->cmsg_len = CMSG_LEN(len);
+	/* Whole, as musl has a padding that the kernel takes for a half of the length. */
+	*c = (struct cmsghdr){ .cmsg_len = CMSG_LEN(len), .cmsg_level = level, .cmsg_type = type };
 	memcpy(CMSG_DATA(c), data, len);
 	mh->msg_controllen += CMSG_SPACE(len);
 }
