@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <sys/prctl.h>
+#ifdef HAVE_SINGLE_THREADED_H
 #include <sys/single_threaded.h>
+#endif
 
 #include "host/host.h"
 #include "local/parts.h"
@@ -35,12 +37,15 @@ static void forbid_access(void)
 
 /*
  * While the process has one thread, joining costs a system call each.  Later it waits for all
- * processors, about 10 ms, in the program's first ibv_open_device().
+ * processors, about 10 ms, in the program's first ibv_open_device().  (musl does not tell; so in a
+ * program with threads it may wait here already, in dlopen().)
  */
 static __attribute__((constructor)) void join_early(void)
 {
+#ifdef HAVE_SINGLE_THREADED_H
 	if (!__libc_single_threaded)
 		return;
+#endif
 	heavy_fence_join();
 	heavy_fence_own_join();
 }

@@ -60,6 +60,16 @@ static void complain(void)
 		  path_of(calls), path_of((const void *)(uintptr_t)ibv_get_device_list));
 }
 
+/* musl knows no versions. */
+static void *symbol_of(void *library, const char *name)
+{
+#ifdef HAVE_DLVSYM
+	return dlvsym(library, name, "VERBENA_PRIVATE_8");
+#else
+	return dlsym(library, name);
+#endif
+}
+
 static bool found;
 
 static void find(void)
@@ -69,7 +79,7 @@ static void find(void)
 
 	found = library != NULL;
 	for (i = 0; i < ARRAY_SIZE(calls) && found; i++) {
-		void *symbol = dlvsym(library, calls[i].name, "VERBENA_PRIVATE_8");
+		void *symbol = symbol_of(library, calls[i].name);
 
 		found = symbol != NULL;
 		memcpy((char *)&qp1 + calls[i].offset, &symbol, sizeof(symbol));

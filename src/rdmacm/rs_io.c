@@ -322,7 +322,7 @@ CMA_EXPORT ssize_t rsendmsg(int fd, const struct msghdr *msg, int flags)
 	if (msg->msg_control && msg->msg_controllen)
 		return cma_result(ENOTSUP);
 	/* As in the stock library and TCP, an address is ignored here. */
-	return send_any(rs, msg->msg_iov, (int)min(msg->msg_iovlen, (size_t)INT_MAX), flags,
+	return send_any(rs, msg->msg_iov, (int)min((size_t)msg->msg_iovlen, (size_t)INT_MAX), flags,
 			rs_is_stream(rs) ? NULL : msg->msg_name, msg->msg_namelen);
 }
 
@@ -364,7 +364,7 @@ CMA_EXPORT ssize_t rrecvmsg(int fd, struct msghdr *msg, int flags)
 		return -1;
 	if (msg->msg_control && msg->msg_controllen)
 		msg->msg_controllen = 0;
-	n = recv_any(rs, msg->msg_iov, (int)min(msg->msg_iovlen, (size_t)INT_MAX), flags,
+	n = recv_any(rs, msg->msg_iov, (int)min((size_t)msg->msg_iovlen, (size_t)INT_MAX), flags,
 		     msg->msg_name, msg->msg_name ? &msg->msg_namelen : NULL, &out);
 	if (n >= 0)
 		msg->msg_flags = out;

@@ -180,7 +180,7 @@ PRELOAD_EXPORT ssize_t writev(int number, const struct iovec *iov, int n)
 
 /* ---- Several messages ---- */
 
-PRELOAD_EXPORT int sendmmsg(int number, struct mmsghdr *msgs, unsigned int n, int flags)
+PRELOAD_EXPORT int sendmmsg(int number, struct mmsghdr *msgs, unsigned int n, MMSG_FLAGS flags)
 {
 	int fd = deferred_out(number, flags);
 	unsigned int i;
@@ -233,7 +233,7 @@ static int receive_really(int number, struct mmsghdr *msgs, unsigned int n, int 
 }
 
 /* As the system's, it looks at the time after each message only. */
-PRELOAD_EXPORT int recvmmsg(int number, struct mmsghdr *msgs, unsigned int n, int flags,
+PRELOAD_EXPORT int recvmmsg(int number, struct mmsghdr *msgs, unsigned int n, MMSG_FLAGS flags,
 			    struct timespec *timeout)
 {
 	const struct timespec end = timeout ? end_of(timeout) : (struct timespec){ 0 };
@@ -300,10 +300,12 @@ PRELOAD_EXPORT ssize_t sendfile(int number, int file, off_t *offset, size_t n)
 		      : sent(fd, send_file(fd, file, offset, n), 0);
 }
 
+#ifndef sendfile64	/* musl has one width of off_t */
 PRELOAD_EXPORT ssize_t sendfile64(int number, int file, off_t *offset, size_t n)
 {
 	return sendfile(number, file, offset, n);
 }
+#endif
 
 /* Programs copy the bytes instead. */
 PRELOAD_EXPORT ssize_t splice(int in, off_t *in_at, int out, off_t *out_at, size_t n,

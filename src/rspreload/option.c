@@ -154,7 +154,7 @@ static int ask_system(int domain, unsigned long request, void *arg)
 	return ret;
 }
 
-PRELOAD_EXPORT int ioctl(int number, unsigned long request, ...)
+PRELOAD_EXPORT int ioctl(int number, IOCTL_REQUEST request, ...)
 {
 	const struct entry *e;
 	va_list args;

@@ -84,7 +84,9 @@ static FILE *open_stream(int number, const char *mode)
 
 	if (!f)
 		return NULL;
+#ifdef HAVE_FILE_MEMBERS
 	f->_fileno = number;
+#endif
 	store_relaxed(&any_stream, true);
 	return f;
 }
@@ -94,6 +96,7 @@ PRELOAD_EXPORT FILE *fdopen(int number, const char *mode)
 	return is_socket(number) ? open_stream(number, mode) : real()->fdopen(number, mode);
 }
 
+#ifdef HAVE_FILE_MEMBERS
 static FILE **standard_stream(int number)
 {
 	return number == STDIN_FILENO ? &stdin : number == STDOUT_FILENO ? &stdout : &stderr;
@@ -127,6 +130,12 @@ void stdio_follow(int number)
 	inherit(*stream, made);
 	*stream = made;
 }
+#else
+/* musl's standard streams are constants. */
+void stdio_follow(int number)
+{
+}
+#endif
 
 /* exit() writes what is buffered when librdmacm has ended already. */
 __attribute__((destructor)) static void flush_at_exit(void)

@@ -49,13 +49,13 @@ static __thread struct {
 	const void *context; /* of the signal being chained */
 	const char *frame;   /* frame of on_fault() when chaining began */
 	unsigned int depth;
-} chaining __attribute__((tls_model("initial-exec")));
+} chaining static_tls;
 
 /* The kernel kills a process that faults with the signal blocked. Initial-exec as above. */
-static __thread bool unblocked __attribute__((tls_model("initial-exec")));
+static __thread bool unblocked static_tls;
 
 #ifndef GUARD_PC
-static __thread sigjmp_buf *active_guard __attribute__((tls_model("initial-exec")));
+static __thread sigjmp_buf *active_guard static_tls;
 #endif
 
 static void on_fault(int sig, siginfo_t *info, void *context);

@@ -62,6 +62,10 @@ static inline ssize_t sys_write(int fd, const void *buf, size_t len)
 	return SYS_CALL(SYS_write, fd, buf, len);
 }
 
+#ifndef RWF_NOWAIT	/* musl before 1.2.5 */
+#define RWF_NOWAIT 8
+#endif
+
 /* At the file's own position; the kernel takes an offset in two halves. */
 static inline ssize_t sys_preadv2_here(int fd, const struct iovec *iov, int n, int flags)
 {

@@ -37,6 +37,17 @@ static inline void prefetch_line_to_write(void *p)
 #endif
 }
 
+/*
+ * A thread's variable at a fixed distance from its thread pointer, for one instruction instead of a
+ * call.  A library with such variables can be loaded by dlopen() only where the C library keeps
+ * room for them.
+ */
+#ifdef HAVE_SPARE_STATIC_TLS
+#define static_tls __attribute__((tls_model("initial-exec")))
+#else
+#define static_tls
+#endif
+
 #define CACHE_LINE    64
 #define cacheline_aligned __attribute__((aligned(CACHE_LINE)))
 #define format_printf(fmt, args) __attribute__((format(printf, fmt, args)))

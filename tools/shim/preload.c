@@ -184,54 +184,39 @@ static void *next(void **slot, const char *name)
 		return NEXT(name) args;                                                            \
 	}
 
+/* Not in musl's headers. */
+struct statx;
+int statx(int dir, const char *path, int flags, unsigned int mask, struct statx *st);
+char *canonicalize_file_name(const char *path);
+
 /* Called by programs compiled with _FORTIFY_SOURCE, or built before glibc 2.33. */
 int __open_2(const char *path, int flags);
-int __open64_2(const char *path, int flags);
 int __openat_2(int dir, const char *path, int flags);
-int __openat64_2(int dir, const char *path, int flags);
 char *__realpath_chk(const char *path, char *out, size_t size);
 ssize_t __readlink_chk(const char *path, char *out, size_t size, size_t room);
 ssize_t __readlinkat_chk(int dir, const char *path, char *out, size_t size, size_t room);
 int __xstat(int version, const char *path, struct stat *st);
-int __xstat64(int version, const char *path, struct stat64 *st);
 int __lxstat(int version, const char *path, struct stat *st);
-int __lxstat64(int version, const char *path, struct stat64 *st);
 int __fxstatat(int version, int dir, const char *path, struct stat *st, int flags);
-int __fxstatat64(int version, int dir, const char *path, struct stat64 *st, int flags);
 
 DEFINE_OPEN(open)
-DEFINE_OPEN(open64)
 DEFINE_OPENAT(openat)
-DEFINE_OPENAT(openat64)
 DEFINE(int, __open_2, (const char *path, int flags), (seen(path, buf), flags))
-DEFINE(int, __open64_2, (const char *path, int flags), (seen(path, buf), flags))
 DEFINE(int, __openat_2, (int dir, const char *path, int flags), (dir, seen(path, buf), flags))
-DEFINE(int, __openat64_2, (int dir, const char *path, int flags), (dir, seen(path, buf), flags))
 DEFINE(FILE *, fopen, (const char *path, const char *mode), (seen(path, buf), mode))
-DEFINE(FILE *, fopen64, (const char *path, const char *mode), (seen(path, buf), mode))
 DEFINE(FILE *, freopen, (const char *path, const char *mode, FILE *f), (seen(path, buf), mode, f))
 
 DEFINE(int, stat, (const char *path, struct stat *st), (seen(path, buf), st))
-DEFINE(int, stat64, (const char *path, struct stat64 *st), (seen(path, buf), st))
 DEFINE(int, lstat, (const char *path, struct stat *st), (seen(path, buf), st))
-DEFINE(int, lstat64, (const char *path, struct stat64 *st), (seen(path, buf), st))
 DEFINE(int, fstatat, (int dir, const char *path, struct stat *st, int flags),
-       (dir, seen(path, buf), st, flags))
-DEFINE(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags),
        (dir, seen(path, buf), st, flags))
 DEFINE(int, statx, (int dir, const char *path, int flags, unsigned int mask, struct statx *st),
        (dir, seen(path, buf), flags, mask, st))
 DEFINE(int, __xstat, (int version, const char *path, struct stat *st),
        (version, seen(path, buf), st))
-DEFINE(int, __xstat64, (int version, const char *path, struct stat64 *st),
-       (version, seen(path, buf), st))
 DEFINE(int, __lxstat, (int version, const char *path, struct stat *st),
        (version, seen(path, buf), st))
-DEFINE(int, __lxstat64, (int version, const char *path, struct stat64 *st),
-       (version, seen(path, buf), st))
 DEFINE(int, __fxstatat, (int version, int dir, const char *path, struct stat *st, int flags),
-       (version, dir, seen(path, buf), st, flags))
-DEFINE(int, __fxstatat64, (int version, int dir, const char *path, struct stat64 *st, int flags),
        (version, dir, seen(path, buf), st, flags))
 
 DEFINE(int, access, (const char *path, int mode), (seen(path, buf), mode))
@@ -245,10 +230,6 @@ DEFINE(int, chdir, (const char *path), (seen(path, buf)))
 DEFINE(int, scandir,
        (const char *path, struct dirent ***list, int (*filter)(const struct dirent *),
 	int (*compare)(const struct dirent **, const struct dirent **)),
-       (seen(path, buf), list, filter, compare))
-DEFINE(int, scandir64,
-       (const char *path, struct dirent64 ***list, int (*filter)(const struct dirent64 *),
-	int (*compare)(const struct dirent64 **, const struct dirent64 **)),
        (seen(path, buf), list, filter, compare))
 
 DEFINE(ssize_t, getxattr, (const char *path, const char *name, void *value, size_t size),
@@ -271,6 +252,34 @@ DEFINE(char *, realpath, (const char *path, char *out), (seen(path, buf), out))
 DEFINE(char *, __realpath_chk, (const char *path, char *out, size_t size),
        (seen(path, buf), out, size))
 DEFINE(char *, canonicalize_file_name, (const char *path), (seen(path, buf)))
+
+#ifdef HAVE_STAT64	/* musl has one width of off_t */
+int __open64_2(const char *path, int flags);
+int __openat64_2(int dir, const char *path, int flags);
+int __xstat64(int version, const char *path, struct stat64 *st);
+int __lxstat64(int version, const char *path, struct stat64 *st);
+int __fxstatat64(int version, int dir, const char *path, struct stat64 *st, int flags);
+
+DEFINE_OPEN(open64)
+DEFINE_OPENAT(openat64)
+DEFINE(int, __open64_2, (const char *path, int flags), (seen(path, buf), flags))
+DEFINE(int, __openat64_2, (int dir, const char *path, int flags), (dir, seen(path, buf), flags))
+DEFINE(FILE *, fopen64, (const char *path, const char *mode), (seen(path, buf), mode))
+DEFINE(int, stat64, (const char *path, struct stat64 *st), (seen(path, buf), st))
+DEFINE(int, lstat64, (const char *path, struct stat64 *st), (seen(path, buf), st))
+DEFINE(int, fstatat64, (int dir, const char *path, struct stat64 *st, int flags),
+       (dir, seen(path, buf), st, flags))
+DEFINE(int, __xstat64, (int version, const char *path, struct stat64 *st),
+       (version, seen(path, buf), st))
+DEFINE(int, __lxstat64, (int version, const char *path, struct stat64 *st),
+       (version, seen(path, buf), st))
+DEFINE(int, __fxstatat64, (int version, int dir, const char *path, struct stat64 *st, int flags),
+       (version, dir, seen(path, buf), st, flags))
+DEFINE(int, scandir64,
+       (const char *path, struct dirent64 ***list, int (*filter)(const struct dirent64 *),
+	int (*compare)(const struct dirent64 **, const struct dirent64 **)),
+       (seen(path, buf), list, filter, compare))
+#endif
 
 /* ---- Counters ---- */
 
@@ -334,7 +343,7 @@ EXPORT ssize_t sendmsg(int fd, const struct msghdr *mh, int flags)
 
 	if (!shim_netlink_is_ours(fd))
 		return NEXT(sendmsg)(fd, mh, flags);
-	for (size_t i = 0; i < mh->msg_iovlen; i++) {
+	for (size_t i = 0; i < (size_t)mh->msg_iovlen; i++) {
 		if (mh->msg_iov[i].iov_len > sizeof(whole) - len) {
 			errno = EMSGSIZE;
 			return -1;

@@ -164,7 +164,7 @@ static bool plain_errno(const char *word)
 		return value > 0 && value < 134 &&
 		       printf("errno %d: %s\n", value, strerror(value)) > 0;
 	for (value = 1; value < 134; value++)
-		if (strerrorname_np(value) && strcasecmp(strerrorname_np(value), word) == 0)
+		if (tool_errno_name(value) && strcasecmp(tool_errno_name(value), word) == 0)
 			return printf("%s (errno %d): %s\n", word, value, strerror(value)) > 0;
 	return false;
 }

@@ -15,9 +15,20 @@
 
 #include <json-c/json.h>
 
+#include "fault/words.h"
 #include "util/utf8.h"
 
 const char *tool_command;
+
+/* musl knows no names: those that calls of verbs return, then. */
+const char *tool_errno_name(int value)
+{
+#ifdef HAVE_STRERRORNAME_NP
+	return strerrorname_np(value);
+#else
+	return fault_name_for(fault_errnos, (uint64_t)value);
+#endif
+}
 
 int complain(int status, const char *fmt, ...)
 {

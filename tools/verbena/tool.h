@@ -65,6 +65,9 @@ extern const struct command commands[];
 /* A $VERBENA_* is invalid; its first error has been printed. */
 bool environment_is_bad(void);
 
+/* "EINVAL"; NULL: none is known. */
+const char *tool_errno_name(int value);
+
 /* Prints one line on stderr, "verbena NAME: ...".  Returns status. */
 int complain(int status, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -11,6 +11,7 @@
 #include "fault/rule.h"
 #include "roce/opcode.h"
 #include "roce/pkt.h"
+#include "tool.h"
 #include "trace.h"
 #include "util/compiler.h"
 #include "wq/note.h"
@@ -159,7 +160,7 @@ static void put_reason(struct line *l, unsigned int reason)
 static void put_verb(struct line *l, const struct record *r)
 {
 	const struct record_verb *v = r->body;
-	const char *name = record_verb_name(v->verb);
+	const char *name = record_verb_name(v->verb), *error = tool_errno_name((int)v->result);
 
 	put(l, "verb        ibv_%s(", name ? name : number(v->verb));
 	for (size_t i = 0; i < r->tail_len / 8; i++) {
@@ -168,7 +169,7 @@ static void put_verb(struct line *l, const struct record *r)
 		memcpy(&arg, (const uint8_t *)r->tail + 8 * i, sizeof(arg));
 		put(l, arg < 4096 ? "%s%" PRIu64 : "%s0x%" PRIx64, i ? ", " : "", arg);
 	}
-	put(l, v->result ? ") failed: %s" : ")", v->result ? strerrorname_np(v->result) : "");
+	put(l, v->result ? ") failed: %s" : ")", error ? error : number(v->result));
 	if (v->took)
 		put(l, "  %.1f us", (double)v->took / 1000);
 }

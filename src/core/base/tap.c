@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/base/tap.h"
 
+#include "util/compiler.h"
+
 bool vrb_tapped;
 bool vrb_tap_interfered;
 bool vrb_tap_whole;
@@ -9,7 +11,7 @@ void (*vrb_tap_table)(struct verbs_context *vctx);
 static const struct tap_ops *attached[TAPS]; /* atomic */
 
 /* Calls of this thread that have not returned. Calls within the first are the library's own. */
-static __thread unsigned int depth __attribute__((tls_model("initial-exec")));
+static __thread unsigned int depth static_tls;
 
 void vrb_tap_attach(enum tap tap, const struct tap_ops *ops)
 {

@@ -17,6 +17,7 @@
 #include <stdint.h>
 
 #include "core/cq/cq.h"
+#include "util/compiler.h"
 
 enum { ROUND_CQS = 64 };	/* further completions become visible at once */
 
@@ -27,7 +28,7 @@ struct vrb_round {
 };
 
 /* the calling thread's, or NULL */
-extern __thread struct vrb_round *vrb_round __attribute__((tls_model("initial-exec")));
+extern __thread struct vrb_round *vrb_round static_tls;
 
 static inline void vrb_round_begin(struct vrb_round *round, uint64_t now)
 {

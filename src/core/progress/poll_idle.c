@@ -26,7 +26,7 @@ static __thread struct {
 	uint64_t begin;		/* of the run */
 	struct cpu_share share;
 	struct cpu_contention contention;
-} idle __attribute__((tls_model("initial-exec")));
+} idle static_tls;
 
 /*
  * The progress thread waits for no lock of the program: it is not one of the others. Often it is

@@ -320,7 +320,7 @@ static bool look_at_wire(uint64_t now, bool local)
 static __thread struct {
 	unsigned int polls;
 	uint64_t begin;
-} run __attribute__((tls_model("initial-exec")));
+} run static_tls;
 
 /* After a poll: does it end a run of empty ones? */
 static bool ends_run(bool any, uint64_t now)
@@ -416,7 +416,7 @@ static bool is_unpolled(const struct vrb_rx_queue *r, uint64_t now)
 /* If no other thread polls, each poller checks everything in turn. */
 static bool poll_in_turn(unsigned int shards, uint64_t now)
 {
-	static __thread unsigned int turn __attribute__((tls_model("initial-exec")));
+	static __thread unsigned int turn static_tls;
 	unsigned int n = load_acquire(&vrb_extra_rx_queues);
 	struct vrb_rx_queue *own = own_rx_queue(shards, ++turn), *other;
 	bool others = turn % TUNE_POLL_OTHERS == 0, any = false;
@@ -439,7 +439,7 @@ static bool poll_in_turn(unsigned int shards, uint64_t now)
 /* Detects that several threads poll at once: each finds the lock held by another. */
 static void rx_contention(void)
 {
-	static __thread char self __attribute__((tls_model("initial-exec")));
+	static __thread char self static_tls;
 	static char *last;		/* atomic hints */
 	static unsigned int turns;
 
@@ -534,7 +534,7 @@ static void loopback_round(unsigned int shard, bool begun, bool by_lane, bool si
  */
 void vrb_loopback_run(const struct vrb_qp *qp, bool begun, bool by_lane, bool signaled)
 {
-	static __thread unsigned int turn __attribute__((tls_model("initial-exec")));
+	static __thread unsigned int turn static_tls;
 	uint64_t now = clock_now();
 
 	loopback_round(load_relaxed(&qp->post.peer_shard), begun, by_lane, signaled, now);

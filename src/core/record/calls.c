@@ -142,7 +142,7 @@ static void describe(struct record_object *o)
  * An object that ends is described while it is there: the call may free it. Its description waits
  * with the thread for the call's success.
  */
-static __thread struct record_object ending __attribute__((tls_model("initial-exec")));
+static __thread struct record_object ending static_tls;
 
 bool vrb_record_enter(struct tap_call *call)
 {

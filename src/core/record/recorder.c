@@ -16,6 +16,7 @@
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/cancel.h"
+#include "util/compiler.h"
 #include "util/hash.h"
 #include "util/lock.h"
 #include "util/net.h"
@@ -37,7 +38,7 @@ uint32_t vrb_record_what;
 static pthread_key_t key;
 static bool has_key;
 
-static __thread struct recorder *mine __attribute__((tls_model("initial-exec")));
+static __thread struct recorder *mine static_tls;
 
 /* ---------------------------------------------------------------- the file */
 

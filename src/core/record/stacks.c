@@ -3,7 +3,11 @@
  * The call stacks of posts. A module is looked up once in each chunk of a thread, so that a ring
  * never loses the module of a stack that it keeps.
  */
+#ifdef HAVE_EXECINFO_H
 #include <execinfo.h>
+#else
+#include <unwind.h>
+#endif
 #include <limits.h>
 #include <link.h>
 #include <string.h>
@@ -51,6 +55,32 @@ static bool find_module(struct wanted *w)
 {
 	return dl_iterate_phdr(look_at, w) != 0;
 }
+
+#ifndef HAVE_EXECINFO_H
+struct walk {
+	void **frame;
+	int n, max;
+};
+
+static _Unwind_Reason_Code put_frame(struct _Unwind_Context *context, void *arg)
+{
+	struct walk *w = arg;
+
+	if (w->n == w->max)
+		return _URC_END_OF_STACK;
+	w->frame[w->n++] = (void *)_Unwind_GetIP(context);
+	return _URC_NO_REASON;
+}
+
+/* musl has none. */
+static int backtrace(void **frame, int max)
+{
+	struct walk w = { frame, 0, max };
+
+	_Unwind_Backtrace(put_frame, &w);
+	return w.n;
+}
+#endif
 
 /* backtrace(3) loads a library when it is first called. */
 void vrb_record_stacks_start(void)

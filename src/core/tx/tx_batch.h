@@ -44,7 +44,7 @@ struct vrb_tx_batch {
 	uint8_t data[TX_BATCH_BYTES + 2 * ROCE_MAX_PACKET];
 };
 
-extern __thread struct vrb_tx_batch *vrb_tx_batch_mine __attribute__((tls_model("initial-exec")));
+extern __thread struct vrb_tx_batch *vrb_tx_batch_mine static_tls;
 struct vrb_tx_batch *vrb_tx_batch_new(void);
 void vrb_tx_batch_init(struct vrb_tx_batch *b);
 void vrb_tx_batch_send(struct vrb_tx_batch *b);
