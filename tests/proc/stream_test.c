@@ -47,7 +47,7 @@ static size_t length(const struct msghdr *m)
 {
 	size_t sum = 0;
 
-	for (size_t i = 0; i < m->msg_iovlen; i++)
+	for (size_t i = 0; i < (size_t)m->msg_iovlen; i++)
 		sum += m->msg_iov[i].iov_len;
 	return sum;
 }

@@ -117,7 +117,7 @@ static void await_call(pid_t pid)
 	long call = 0;
 
 	snprintf(name, sizeof(name), "/proc/%d/syscall", pid);
-	while (call != SYS_clock_nanosleep) {
+	while (call != SYS_clock_nanosleep && call != SYS_nanosleep) {	/* musl's is the second */
 		FILE *f = fopen(name, "r");
 
 		CHECK(f);

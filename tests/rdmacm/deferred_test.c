@@ -213,7 +213,8 @@ static void send_number(int to, int number)
 	union {
 		struct cmsghdr h;
 		char room[CMSG_SPACE(sizeof(int))];
-	} c = { .h = { CMSG_LEN(sizeof(int)), SOL_SOCKET, SCM_RIGHTS } };
+	} c = { .h = { .cmsg_len = CMSG_LEN(sizeof(int)), .cmsg_level = SOL_SOCKET,
+		       .cmsg_type = SCM_RIGHTS } };
 	char x = 0;
 	struct iovec iov = { &x, 1 };
 	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = &c,

@@ -373,12 +373,16 @@ static unsigned int destroyed_in_call(const struct call *call, unsigned int last
 /* What a call reads of an id that was freed is no zero. */
 static void destroyed_in_calls(void)
 {
+#ifdef M_PERTURB
 	mallopt(M_PERTURB, 0x5a);
+#endif
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		destroyed_in_call(&calls[i], 0);
 		destroyed_in_call(&calls[i], destroyed_in_call(&calls[i], 0));
 	}
+#ifdef M_PERTURB
 	mallopt(M_PERTURB, 0);
+#endif
 }
 
 int main(void)

@@ -29,7 +29,7 @@ static unsigned int refused;	/* allocations */
 static bool out_of_memory;
 
 void *__real_malloc(size_t size);
-void *__wrap_malloc(size_t size);
+__attribute__((visibility("default"))) void *__wrap_malloc(size_t size);
 
 /* Replaces the library's malloc(); see meson.build. */
 void *__wrap_malloc(size_t size)

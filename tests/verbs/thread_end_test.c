@@ -81,7 +81,9 @@ static int work_at_the_end_of_a_thread(void)
 	struct work w = { .done = 0 };
 	pthread_t thread;
 
+#ifdef M_MMAP_THRESHOLD
 	mallopt(M_MMAP_THRESHOLD, MAPPED); /* a sanitizer's malloc() has no such threshold */
+#endif
 	open_work(&w);
 	CHECK_EQ(pthread_create(&thread, NULL, run, &w), 0);
 	CHECK_EQ(pthread_join(thread, NULL), 0);
