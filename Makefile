@@ -33,9 +33,9 @@ export ASAN_OPTIONS ?= abort_on_error=1:detect_stack_use_after_return=1
 export UBSAN_OPTIONS ?= abort_on_error=1:halt_on_error=1:print_stacktrace=1
 export TSAN_OPTIONS ?= halt_on_error=1:second_deadlock_stack=1
 
-.PHONY: all setup demo test test-asan test-tsan test-load test-frozen test-rxe test-mpich \
-	test-ucx test-ceph test-system test-package fuzz soak coverage bench bench-rxe install \
-	deb dist clean format help
+.PHONY: all setup demo test test-asan test-tsan test-musl test-load test-frozen test-rxe \
+	test-mpich test-ucx test-ceph test-system test-package fuzz soak coverage bench bench-rxe \
+	install deb dist clean format help
 
 all:
 	@scripts/setup --check build
@@ -84,6 +84,11 @@ test-tsan: setup
 	@scripts/build.py build-tsan -Db_sanitize=thread -Db_lundef=false $(MESON_ARGS)
 	@python3 scripts/run_tests.py build-tsan --timeout-multiplier 5 \
 		--suite unit --suite sim --suite verbs --suite rdmacm --suite proc $(TEST_ARGS)
+
+# The unit and sim tests with another C library.
+test-musl: setup
+	@scripts/setup musl
+	@scripts/check-musl $(TEST_ARGS)
 
 # Every fuzz target for FUZZ_SECONDS: with clang as libFuzzer programs under ASan and UBSan, else
 # the drivers with random inputs.
@@ -191,13 +196,13 @@ test-package:
 clean:
 	rm -rf "$(BUILD)" "$(TEST_BUILD)" build-asan build-tsan build-bench build-cov build-fuzz \
 		build-deb build-dist build-rpm build-rxe build-mpich build-ucx \
-		build-system
+		build-musl build-system
 
 format:
 	@git ls-files -z '*.c' '*.h' | xargs -0 clang-format -i
 
 help:
 	@sed -n '2,/^$$/s/^#[ ]\{0,1\}//p' Makefile
-	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-load" \
-		"test-frozen test-rxe test-mpich test-ucx test-ceph test-system test-package" \
-		"bench-rxe fuzz soak coverage bench clean format"
+	@echo "Targets: all setup demo install deb dist test test-asan test-tsan test-musl" \
+		"test-load test-frozen test-rxe test-mpich test-ucx test-ceph test-system" \
+		"test-package bench-rxe fuzz soak coverage bench clean format"
