@@ -157,6 +157,7 @@ static void close_files(struct host *h)
 	if (h->inbox >= 0)
 		close(h->inbox);
 	services_close(&h->services);
+	relay_close(&h->relay);
 	exit_mads_close(h);
 	if (h->inherited >= 0)
 		close(h->inherited);
@@ -277,6 +278,7 @@ int host_join(const char *dir, struct host **out)
 	h->slot = HOST_NO_SLOT;
 	h->inbox = h->dir.fd = h->table.fd = -1;
 	services_init(&h->services);
+	relay_init(&h->relay);
 	h->exit_mads.fd = h->inherited = -1;
 	while (!h->incarnation)
 		h->incarnation = config_random() ^ (uint64_t)getpid() << 32;

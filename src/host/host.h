@@ -304,6 +304,8 @@ enum host_msg {
 	HOST_PACKET,		/* *path, *len and buf: as passed to host_hand() */
 	/* *path, *len (HOST_MAD_LEN) and buf: as passed to host_hand_mad() */
 	HOST_MAD,
+	/* *path, *len and buf: as passed to host_relay_request() */
+	HOST_REQUEST,
 	HOST_DOORBELL,
 	/* buf: a struct host_keepalive, for this process or an earlier one in its slot */
 	HOST_KEEPALIVE,

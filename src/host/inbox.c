@@ -4,14 +4,13 @@
  * across network namespaces and is closed with its process. The directory's mode keeps other users
  * from sending.
  */
-#include <assert.h>
 #include <errno.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "host/inbox.h"
 #include "host/state.h"
 #include "run/log.h"
 #include "util/atomic.h"
@@ -24,35 +23,7 @@
 #define SO_NETNS_COOKIE 71
 #endif
 
-enum {
-	MSG_MAGIC = 0x56524231,	/* "VRB1": version 1 of the messages */
-	KIND_PACKET = 1,
-	KIND_DOORBELL = 2,
-	KIND_XRC = 3,
-	KIND_MAD = 4,
-	KIND_KEEPALIVE = 5,
-	KIND_MOVE = 6,
-	INBOX_BUFFER = 4 << 20,
-};
-
-struct msg_head {
-	uint32_t magic;
-	uint16_t kind;
-	uint16_t len;		/* length after the head */
-	uint8_t src[16];
-	uint8_t dst[16];
-	uint32_t ifindex;
-	uint32_t flow_label;
-	uint16_t src_port;
-	uint16_t dst_port;
-	uint8_t traffic_class;
-	uint8_t hop_limit;
-	uint8_t sl;
-	uint8_t reserved[9];
-};
-static_assert(sizeof(struct msg_head) == 64, "inbox message head");
-static_assert(offsetof(struct msg_head, ifindex) == 40, "inbox message head: ifindex");
-static_assert(HOST_PACKET_MAX <= UINT16_MAX, "length fits");
+enum { INBOX_BUFFER = 4 << 20 };
 
 int host_socket_address(const struct host *h, int slot, const char *suffix, struct sockaddr_un *sun)
 {
@@ -115,33 +86,6 @@ uint64_t inbox_netns(const struct host *h)
 int host_inbox_fd(const struct host *h)
 {
 	return h->inbox;
-}
-
-static void pack_path(struct msg_head *m, const struct net_path *path)
-{
-	memcpy(m->src, path->src.raw, sizeof(m->src));
-	memcpy(m->dst, path->dst.raw, sizeof(m->dst));
-	m->ifindex = path->ifindex;
-	m->flow_label = path->flow_label;
-	m->src_port = path->src_port;
-	m->dst_port = path->dst_port;
-	m->traffic_class = path->traffic_class;
-	m->hop_limit = path->hop_limit;
-	m->sl = path->sl;
-}
-
-static void unpack_path(struct net_path *path, const struct msg_head *m)
-{
-	memset(path, 0, sizeof(*path));
-	memcpy(path->src.raw, m->src, sizeof(m->src));
-	memcpy(path->dst.raw, m->dst, sizeof(m->dst));
-	path->ifindex = m->ifindex;
-	path->flow_label = m->flow_label & 0xfffff;
-	path->src_port = m->src_port;
-	path->dst_port = m->dst_port;
-	path->traffic_class = m->traffic_class;
-	path->hop_limit = m->hop_limit;
-	path->sl = m->sl & 15;
 }
 
 /* Records whether a slot's inbox was full; returns the previous value. */
@@ -229,7 +173,7 @@ int host_hand(struct host *h, uint32_t qpn, const struct net_path *path, const v
 		return ENOENT;
 	outgoing_init(&l, KIND_PACKET);
 	outgoing_add(&l, data, len);
-	pack_path(&l.head, path);
+	inbox_pack_path(&l.head, path);
 	return send_with_retries(h, slot, &l, tries);
 }
 
@@ -244,7 +188,7 @@ int host_hand_mad(struct host *h, int slot, uint64_t incarnation, const struct n
 		return ENOENT;
 	outgoing_init(&l, KIND_MAD);
 	outgoing_add(&l, mad, HOST_MAD_LEN);
-	pack_path(&l.head, path);
+	inbox_pack_path(&l.head, path);
 	return send_once(h, slot, &l);
 }
 
@@ -338,8 +282,7 @@ int host_send_move(struct host *h, int slot, const struct host_move *m)
 	return send_once(h, slot, &l);
 }
 
-static enum host_msg read_message(const struct msg_head *m, size_t got, struct net_path *path,
-				  size_t *len)
+enum host_msg inbox_read(const struct msg_head *m, size_t got, struct net_path *path, size_t *len)
 {
 	if (got < sizeof(*m) || m->magic != MSG_MAGIC || m->len != got - sizeof(*m))
 		return HOST_GARBAGE;
@@ -354,7 +297,7 @@ static enum host_msg read_message(const struct msg_head *m, size_t got, struct n
 		return m->len == sizeof(struct host_move) ? HOST_MOVE : HOST_GARBAGE;
 	if (m->kind != KIND_PACKET && (m->kind != KIND_MAD || m->len != HOST_MAD_LEN))
 		return HOST_GARBAGE;
-	unpack_path(path, m);
+	inbox_unpack_path(path, m);
 	return m->kind == KIND_MAD ? HOST_MAD : HOST_PACKET;
 }
 
@@ -377,7 +320,7 @@ enum host_msg host_inbox_recv(struct host *h, struct net_path *path, void *buf, 
 		return HOST_NOTHING;
 	if (mh.msg_flags & MSG_TRUNC)
 		return HOST_GARBAGE;
-	return read_message(&m, (size_t)got, path, len);
+	return inbox_read(&m, (size_t)got, path, len);
 }
 
 unsigned int host_inbox_recv_batch(struct host *h, struct host_datagram *m, unsigned int n)
@@ -393,14 +336,16 @@ unsigned int host_inbox_recv_batch(struct host *h, struct host_datagram *m, unsi
 		iov[i][1] = (struct iovec){ m[i].data, sizeof(m[i].data) };
 		mm[i].msg_hdr = (struct msghdr){ .msg_iov = iov[i], .msg_iovlen = 2 };
 	}
-	if (h->inbox < 0)
-		return 0;
 	do
-		got = sys_recvmmsg(h->inbox, mm, n, MSG_DONTWAIT);
+		got = h->inbox < 0 ? 0 : sys_recvmmsg(h->inbox, mm, n, MSG_DONTWAIT);
 	while (got == -EINTR);
 	for (int i = 0; i < got; i++)
 		m[i].kind = mm[i].msg_hdr.msg_flags & MSG_TRUNC ?
 				    HOST_GARBAGE :
-				    read_message(&head[i], mm[i].msg_len, &m[i].path, &m[i].len);
-	return got < 0 ? 0 : (unsigned int)got;
+				    inbox_read(&head[i], mm[i].msg_len, &m[i].path, &m[i].len);
+	got = max(got, 0);
+	if (unlikely(h->relay.services >= 0))
+		while ((unsigned int)got < n && relay_receive(h, &m[got]))
+			got++;
+	return (unsigned int)got;
 }

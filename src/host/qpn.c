@@ -8,11 +8,18 @@
 #include "run/config.h"
 #include "util/atomic.h"
 
+/* The first block of a relay number. */
+static uint32_t first_of(unsigned int number)
+{
+	return number << (NET_RELAY_QPN_BITS - HOST_BLOCK_BITS);
+}
+
 void qpns_init(struct qpns *q, struct table *table, int slot)
 {
 	memset(q, 0, sizeof(*q));
 	q->table = table;
 	q->slot = slot;
+	q->last = first_of(NET_RELAY_FIRST) - 1;
 }
 
 void qpns_clear(struct qpns *q)
@@ -72,9 +79,22 @@ static struct free_qpn pop(struct qpn_queue *q)
 }
 
 /* The first and the last block contain the reserved numbers: 0 and 1, and the multicast QP. */
-static bool usable(uint32_t block)
+static bool reserved(uint32_t block)
 {
-	return block != 0 && block != HOST_BLOCKS - 1;
+	return block == 0 || block == HOST_BLOCKS - 1;
+}
+
+static bool usable(const struct qpns *q, uint32_t block)
+{
+	return !reserved(block) && block >= q->first && block <= q->last;
+}
+
+/* A block of the range, the same for one that is there. */
+static uint32_t within(const struct qpns *q, uint32_t block)
+{
+	uint32_t n = q->last - q->first + 1;
+
+	return q->first + (block + HOST_BLOCKS - q->first) % n;
 }
 
 /* A time in the future is from before a reboot: the block may be reused. */
@@ -99,7 +119,7 @@ static uint32_t search_table(const struct qpns *q, uint32_t start, bool any)
 
 		table_read_owners(q->table, first, TABLE_CHUNK, owner);
 		for (i = c ? 0 : start % TABLE_CHUNK; i < TABLE_CHUNK; i++)
-			if (!owner[i].slot_plus_1 && usable(first + i) &&
+			if (!owner[i].slot_plus_1 && usable(q, first + i) &&
 			    (any || rested(owner[i].freed_at, now)) && !find_block(q, first + i))
 				return first + i;
 	}
@@ -114,11 +134,10 @@ static uint32_t start_of(const struct qpns *q, unsigned int shard)
 {
 	for (size_t i = q->n_blocks; i--;)
 		if (q->block[i].shard != shard)
-			return ((uint32_t)q->block[i].number + shard - q->block[i].shard) %
-			       HOST_BLOCKS;
+			return within(q, (uint32_t)q->block[i].number + shard - q->block[i].shard);
 	if (q->n_blocks)
-		return (q->block[q->n_blocks - 1].number + 1u) % HOST_BLOCKS;
-	return (uint32_t)(config_random() % HOST_BLOCKS);
+		return within(q, q->block[q->n_blocks - 1].number + 1u);
+	return within(q, (uint32_t)(config_random() % HOST_BLOCKS));
 }
 
 static int own(struct qpns *q, uint32_t block, const struct table_owner *mine)
@@ -153,7 +172,7 @@ static int take_private(const struct qpns *q, uint32_t start, uint32_t *block)
 
 	for (i = 0; i < HOST_BLOCKS; i++) {
 		*block = (start + i) % HOST_BLOCKS;
-		if (usable(*block) && !find_block(q, *block))
+		if (usable(q, *block) && !find_block(q, *block))
 			return 0;
 	}
 	return ENOMEM;
@@ -232,6 +251,22 @@ static int take_block(struct qpns *q, unsigned int shard)
 	return 0;
 }
 
+int qpns_use_number(struct qpns *q, unsigned int number)
+{
+	const uint32_t first = q->first, last = q->last;
+	int err;
+
+	q->first = q->last = first_of(number);
+	err = take_block(q, 0);
+	if (err) {
+		q->first = first;
+		q->last = last;
+		return err == ENOMEM ? EEXIST : err;
+	}
+	q->last = first_of(number + 1) - 1;
+	return 0;
+}
+
 static void unqueue_block(struct qpn_queue *q, uint32_t number)
 {
 	size_t i, n = q->n_free;
@@ -270,7 +305,7 @@ static bool list_alone(struct qpns *q, uint32_t qpn)
 int qpns_alloc_alone(struct qpns *q, uint32_t *qpn)
 {
 	uint32_t number;
-	int err = take_from_table(q, 0, (uint32_t)(config_random() % HOST_BLOCKS),
+	int err = take_from_table(q, 0, within(q, (uint32_t)(config_random() % HOST_BLOCKS)),
 				  TABLE_LOCK_TIMEOUT, &number);
 
 	if (err)
@@ -288,7 +323,7 @@ int qpns_take(struct qpns *q, uint32_t qpn, int giver)
 	uint32_t block = qpn >> HOST_BLOCK_BITS;
 	int err;
 
-	if (!usable(block) || giver < 0 || giver == q->slot)
+	if (reserved(block) || giver < 0 || giver == q->slot)
 		return EINVAL;
 	err = table_lock(q->table);
 	if (err)
@@ -351,7 +386,9 @@ bool qpns_free(struct qpns *q, uint32_t qpn)
 	b->bits[qpn % QPN_BLOCK / 64] &= ~bit;
 	b->used--;
 	push(&q->queue[b->shard], (struct free_qpn){ qpn, table_now() });
-	if (!b->used && q->queue[b->shard].n_free >= QPN_SPARE + QPN_BLOCK)
+	/* The first block of a relay number stays. */
+	if (!b->used && b->number != q->first &&
+	    q->queue[b->shard].n_free >= QPN_SPARE + QPN_BLOCK)
 		drop_block(q, b);
 	return true;
 }

@@ -46,6 +46,7 @@ struct qpn_queue {
 struct qpns {
 	struct table *table;	/* NULL in private mode: any block is free */
 	int slot;
+	uint32_t first, last;	/* blocks that it may take */
 	unsigned int taken;	/* total blocks ever taken; atomic, read without the lock */
 	struct qpn_block *block;
 	size_t n_blocks;
@@ -54,7 +55,15 @@ struct qpns {
 	struct qpn_queue queue[HOST_SHARDS];
 };
 
+/* It takes blocks of the lower half: the others have relay numbers (util/net.h). */
 void qpns_init(struct qpns *q, struct table *table, int slot);
+
+/*
+ * From now on it takes blocks of a relay number, of which it owns the first from now on, so that
+ * the table tells whose the number is. Returns 0, EEXIST if that block is not free, or as
+ * qpns_alloc().
+ */
+int qpns_use_number(struct qpns *q, unsigned int number);
 
 /* Frees the memory; in the table the blocks stay with the slot. */
 void qpns_clear(struct qpns *q);

@@ -28,6 +28,23 @@ struct exit_mads {
 	void *record;
 };
 
+/* See relay.h. */
+struct relay_service {
+	uint64_t service_id;
+	struct net_addr addr;
+	int fd;
+	unsigned int users;
+};
+
+struct relay {
+	unsigned int number;	/* 0: none. Written once, before there are QPs */
+	int services;		/* epoll of `service`; -1: no number */
+	uid_t holder;		/* atomic */
+	int sender;		/* -1: nothing relayed yet */
+	struct relay_service *service;
+	unsigned int n_service;
+};
+
 struct host {
 	/* Immutable after host_join(). */
 	bool shared;
@@ -52,6 +69,7 @@ struct host {
 	struct table table;
 	struct qpns qpns;
 	struct services services;
+	struct relay relay;
 	/*
 	 * for host_exit_mad_execute(), without a lock: a dead process's file, -1: none; its next
 	 * record
@@ -64,6 +82,12 @@ struct host {
 	/* bit: its inbox was full last time; atomic, without a lock */
 	uint8_t deaf[HOST_SLOTS / 8];
 };
+
+void relay_init(struct relay *r);
+void relay_close(struct relay *r);
+
+/* Receives a request for a service of this process; false: there is none. */
+bool relay_receive(struct host *h, struct host_datagram *m);
 
 void services_init(struct services *s);
 void services_close(struct services *s);

@@ -17,6 +17,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <sys/epoll.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
@@ -85,6 +86,12 @@ static inline ssize_t sys_recvmsg(int fd, struct msghdr *m, int flags)
 static inline int sys_sendmmsg(int fd, struct mmsghdr *m, unsigned int n, int flags)
 {
 	return (int)SYS_CALL(SYS_sendmmsg, fd, m, n, flags);
+}
+
+/* Does not wait. */
+static inline int sys_epoll_look(int epoll, struct epoll_event *e, int n)
+{
+	return (int)SYS_CALL(SYS_epoll_pwait, epoll, e, n, 0, NULL, 0);
 }
 
 /* Without the timeout, whose type differs between machines. */

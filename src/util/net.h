@@ -47,8 +47,16 @@ struct net_steer_list {
 	size_t n;
 };
 
-/* The bits of a communication id above these are its owner's slot. */
-enum { NET_COMM_ID_SERIAL_BITS = 22 };
+/*
+ * The bits of a communication id above these are its owner's slot, or its relay number: that of a
+ * process to which others relay packets (docs/WIRE.md), so also the first bits of its QP numbers.
+ */
+enum {
+	NET_COMM_ID_SERIAL_BITS = 22,
+	NET_RELAY_QPN_BITS = 14,
+	NET_RELAY_FIRST = 512,	/* relay numbers: the upper half of all QP numbers */
+	NET_RELAY_LAST = 1023,
+};
 
 static inline bool net_is_ipv4(const struct net_addr *a)
 {

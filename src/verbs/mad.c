@@ -14,6 +14,7 @@
 #include "core/base/state.h"
 #include "core/device/device.h"
 #include "core/device/port.h"
+#include "core/mad/comm_id.h"
 #include "core/mad/gsi.h"
 #include "core/mad/exit_mad.h"
 #include "core/process/process.h"
@@ -22,6 +23,7 @@
 #include "core/progress/stand_in.h"
 #include "core/tx/tx_sched.h"
 #include "host/host.h"
+#include "host/relay.h"
 #include "host/service.h"
 #include "run/clock.h"
 #include "run/config.h"
@@ -45,6 +47,9 @@ struct vrb_mad {
 struct vrb_binding {
 	struct list node;
 	uint32_t at;
+	uint64_t service_id;
+	struct net_addr addr;
+	bool relayed;	/* it listens for relayed requests, too */
 };
 
 static bool inherited(const struct vrb_mad *m)
@@ -91,11 +96,32 @@ VRB_EXPORT int vrb_mad_open(const struct vrb_mad_ops *ops, void *arg, struct vrb
 	return 0;
 }
 
+/* Of a process that does not hold the UDP port, other run directories learn it so. */
+static int listen_for_relayed(struct vrb_binding *b)
+{
+	int err;
+
+	if (!vrb.wire || !host_relay_number(vrb.host) || b->relayed)
+		return 0;
+	err = host_relay_listen(vrb.host, vrb.wire->port, b->service_id, &b->addr);
+	b->relayed = !err;
+	return err;
+}
+
+static void end_relayed(struct vrb_binding *b)
+{
+	if (b->relayed)
+		host_relay_unlisten(vrb.host, b->service_id, &b->addr);
+	b->relayed = false;
+}
+
 static void unbind(struct vrb_binding *b, bool ours)
 {
 	list_del(&b->node);
-	if (ours)
+	if (ours) {
+		end_relayed(b);
 		host_service_unbind(vrb.host, b->at);
+	}
 	free(b);
 }
 
@@ -178,7 +204,7 @@ VRB_EXPORT bool vrb_mad_find_gid(struct ibv_context *verbs, const struct net_add
 
 VRB_EXPORT uint32_t vrb_mad_comm_id(struct vrb_mad *m)
 {
-	return vrb_gsi_comm_id();
+	return vrb_comm_id();
 }
 
 VRB_EXPORT void vrb_mad_at_exit(struct vrb_mad *m, uint32_t comm_id, const struct net_path *path,
@@ -238,7 +264,8 @@ VRB_EXPORT int vrb_mad_bind(struct vrb_mad *m, struct vrb_service *want, struct 
 		free(b);
 		return err;
 	}
-	want->service_id = s.service_id;
+	want->service_id = b->service_id = s.service_id;
+	b->addr = s.addr;
 	pthread_mutex_lock(&m->lock);
 	list_add_tail(&m->bindings, &b->node);
 	pthread_mutex_unlock(&m->lock);
@@ -248,8 +275,12 @@ VRB_EXPORT int vrb_mad_bind(struct vrb_mad *m, struct vrb_service *want, struct 
 
 VRB_EXPORT int vrb_mad_listen(struct vrb_mad *m, struct vrb_binding *b)
 {
-	int err = inherited(m) ? EIO : host_service_listen(vrb.host, b->at);
+	int err = inherited(m) ? EIO : listen_for_relayed(b);
 
+	if (!err)
+		err = host_service_listen(vrb.host, b->at);
+	if (err && !inherited(m))
+		end_relayed(b);
 	if (!err && host_publish_listener(vrb.host))
 		vrb_steer_listener_added();
 	return err;
@@ -262,8 +293,10 @@ VRB_EXPORT int vrb_mad_only_family(struct vrb_mad *m, struct vrb_binding *b, boo
 
 VRB_EXPORT void vrb_mad_end_listening(struct vrb_mad *m, struct vrb_binding *b)
 {
-	if (!inherited(m))
-		host_service_end_listening(vrb.host, b->at);
+	if (inherited(m))
+		return;
+	end_relayed(b);
+	host_service_end_listening(vrb.host, b->at);
 }
 
 VRB_EXPORT void vrb_mad_unbind(struct vrb_mad *m, struct vrb_binding *b)

@@ -12,17 +12,29 @@
 #include "run/config.h"
 #include "run/log.h"
 
+enum { BACKLOG = 4096 };	/* processes that one claim serves; the kernel may allow fewer */
+
 /* The group and a number unique to the process follow. */
 static int print_port(char *to, size_t cap, uint16_t port)
 {
 	return snprintf(to, cap, "verbena-udp-%u-", port);
 }
 
+static int open_socket(void)
+{
+	return socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+}
+
+static socklen_t address_length(size_t name)
+{
+	return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + name);
+}
+
 int claim_port(uint16_t port, uint64_t group)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	const size_t cap = sizeof(sun.sun_path) - 1;
-	int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	int fd = open_socket();
 	int len;
 
 	if (fd < 0)
@@ -30,15 +42,16 @@ int claim_port(uint16_t port, uint64_t group)
 	len = print_port(sun.sun_path + 1, cap, port);
 	len += snprintf(sun.sun_path + 1 + len, cap - (size_t)len, "%016" PRIx64 "-%016" PRIx64,
 			group, config_random());
-	if (bind(fd, (struct sockaddr *)&sun,
-		 (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)len)) == 0)
+	if (bind(fd, (struct sockaddr *)&sun, address_length((size_t)len)) == 0 &&
+	    listen(fd, BACKLOG) == 0)
 		return fd;
 	log_debug(LOG_WIRE, "cannot claim UDP port %u for this run directory: %m", port);
 	close(fd);
 	return -1;
 }
 
-bool claim_of_others(uint16_t port, uint64_t group)
+/* Calls fn with each name of a claim of others until it returns true; returns whether it did. */
+static bool find(uint16_t port, uint64_t group, bool (*fn)(const char *name, void *arg), void *arg)
 {
 	FILE *f = fopen("/proc/net/unix", "re");
 	char line[512], wanted[32];
@@ -48,13 +61,62 @@ bool claim_of_others(uint16_t port, uint64_t group)
 	wanted[0] = '@';
 	print_port(wanted + 1, sizeof(wanted) - 1, port);
 	while (f && !found && fgets(line, sizeof(line), f)) {
-		const char *name = strstr(line, wanted);
+		char *name = strstr(line, wanted);
 		uint64_t other;
 
-		found = name && sscanf(name + strlen(wanted), "%16" SCNx64, &other) == 1 &&
-			other != group;
+		if (!name || sscanf(name + strlen(wanted), "%16" SCNx64, &other) != 1 ||
+		    other == group)
+			continue;
+		name[strcspn(name, "\n")] = '\0';
+		found = fn(name + 1, arg);
 	}
 	if (f)
 		fclose(f);
 	return found;
+}
+
+static bool any(const char *name, void *arg)
+{
+	return true;
+}
+
+bool claim_of_others(uint16_t port, uint64_t group)
+{
+	return find(port, group, any, NULL);
+}
+
+struct connection {
+	int fd;
+	struct ucred owner;
+};
+
+/* A process of an earlier version has a claim that cannot be connected to, and does not relay. */
+static bool connect_to(const char *name, void *arg)
+{
+	struct sockaddr_un sun = { .sun_family = AF_UNIX };
+	struct connection *c = arg;
+	socklen_t len = sizeof(c->owner);
+	size_t n = strlen(name);
+
+	if (n > sizeof(sun.sun_path) - 1)
+		return false;
+	memcpy(sun.sun_path + 1, name, n);
+	c->fd = open_socket();
+	if (c->fd < 0)
+		return false;
+	if (connect(c->fd, (struct sockaddr *)&sun, address_length(n)) == 0 &&
+	    getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &c->owner, &len) == 0)
+		return true;
+	close(c->fd);
+	return false;
+}
+
+int claim_connect(uint16_t port, uint64_t group, uid_t *user)
+{
+	struct connection c;
+
+	if (!find(port, group, connect_to, &c))
+		return -1;
+	*user = c.owner.uid;
+	return c.fd;
 }

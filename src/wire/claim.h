@@ -3,17 +3,19 @@
  * Finds out which processes share a UDP port. The kernel lets all processes of a user join a port's
  * group, but one program steers for all: processes with different run directories would receive
  * each other's packets. So each process that shares a port claims it in its network namespace, and
- * processes of another group do not join.
+ * processes of another group do not join, but let one that has claimed it relay packets
+ * (host/relay.h).
  *
- * A claim is an abstract UNIX socket whose name contains port and group. The kernel lists the names
- * in /proc/net/unix and removes them with their process. If that file cannot be read, no claim is
- * found.
+ * A claim is a listening abstract UNIX socket whose name contains port and group. The kernel lists
+ * the names in /proc/net/unix and removes them with their process. If that file cannot be read, no
+ * claim is found. Nobody accepts connections: they wait in the backlog, and end with the claim.
  */
 #ifndef VRB_WIRE_CLAIM_H
 #define VRB_WIRE_CLAIM_H
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 /*
  * Returns a descriptor that holds the claim until it is closed; -1 on failure, which affects only
@@ -23,5 +25,11 @@ int claim_port(uint16_t port, uint64_t group);
 
 /* Returns true if a process of another group has claimed the port. */
 bool claim_of_others(uint16_t port, uint64_t group);
+
+/*
+ * Connects to a claim of another group. Returns a descriptor, which polls readable once the claim
+ * has ended, and the effective user of its process; -1: there is none.
+ */
+int claim_connect(uint16_t port, uint64_t group, uid_t *user);
 
 #endif

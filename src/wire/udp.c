@@ -6,6 +6,7 @@
 #include "wire/udp.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,7 @@
 #include "util/file_room.h"
 #include "wire/claim.h"
 #include "wire/mcast_twin.h"
+#include "wire/relay.h"
 #include "wire/udp_state.h"
 
 enum {
@@ -111,7 +113,7 @@ static int bind_port(int fd, int family, uint16_t port, bool shared)
 	return bind(fd, &any.sa, len) < 0 ? errno : 0;
 }
 
-static int open_family(struct udp_wire *u, int family)
+static int open_family(struct udp_wire *u, int family, uint16_t port)
 {
 	unsigned int i = family == AF_INET ? UDP_IPV4 : UDP_IPV6;
 	int fd = socket(family, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, IPPROTO_UDP);
@@ -120,7 +122,7 @@ static int open_family(struct udp_wire *u, int family)
 	u->fd[i] = -1;
 	if (fd < 0)
 		return errno;
-	err = bind_port(fd, family, u->wire.port, u->group);
+	err = bind_port(fd, family, port, u->group);
 	if (err) {
 		close(fd);
 		return err;
@@ -187,6 +189,10 @@ static int udp_join(struct wire *w, const struct net_addr *group, uint32_t ifind
 	int err = change_membership(u, group, ifindex, IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP);
 	bool full = err == ENOBUFS && net_is_ipv4(group);
 
+	if (!err && load_relaxed(&w->relayed))
+		log_once(LOG_WIRE, LOG_WARN,
+			 "multicast packets do not arrive while others hold UDP port %u, as they "
+			 "are not relayed", w->port);
 	if (full)
 		err = take_all_groups(u);
 	if (err || !net_is_ipv4(group) || !(full || u->group))
@@ -215,6 +221,8 @@ static void udp_close(struct wire *w)
 	mcast_twin_close_all(&u->twins);
 	if (u->claim >= 0)
 		close(u->claim);
+	if (u->number_holder >= 0)
+		close(u->number_holder);
 	free(u->cell);
 	free(u->data);
 	free(u);
@@ -225,52 +233,58 @@ static const struct wire_ops udp_ops = {
 };
 
 /* The reason that the port cannot be bound, with advice. */
-static const char *holder(const struct udp_wire *u)
+static const char *holder(uint16_t port, uint64_t group)
 {
-	if (!u->group)
+	if (!group)
 		return "it is in use, and cannot be shared without a run directory: set "
 		       "VERBENA_DIR, or give each process its own VERBENA_UDP_PORT";
-	if (claim_of_others(u->wire.port, u->group))
-		return "processes with another run directory, or of another user, use it: choose "
-		       "another port with VERBENA_UDP_PORT, at both ends, or for one user's "
-		       "processes the same VERBENA_DIR";
-	return "another user, another program or a process without run directory uses it: choose "
-	       "another port with VERBENA_UDP_PORT, at both ends";
+	if (claim_of_others(port, group))
+		return "processes with another run directory, or of another user, use it, and do "
+		       "not relay packets: choose another port with VERBENA_UDP_PORT, at both "
+		       "ends, or for one user's processes the same VERBENA_DIR";
+	return "another program or a process without run directory uses it: choose another port "
+	       "with VERBENA_UDP_PORT, at both ends";
 }
 
-/* Logged once: a program may open and close its device many times. */
-static void complain(const struct udp_wire *u, int err)
+/* Once: a program may open and close its device many times. */
+void udp_complain(uint16_t port, uint64_t group, int err)
 {
 	static int logged;
 
 	if (load_relaxed(&logged) == err)
 		return;
 	store_relaxed(&logged, err);
-	log_warn(LOG_WIRE, "cannot reach other hosts: UDP port %u: %s", u->wire.port,
-		 err == EADDRINUSE ? holder(u) : strerror(err));
+	log_warn(LOG_WIRE, "cannot reach other hosts: UDP port %u: %s", port,
+		 err == EADDRINUSE ? holder(port, group) : strerror(err));
 }
 
 /* IPv4 decides; a missing IPv6 matters only if there is no IPv4. */
 static int open_families(struct udp_wire *u)
 {
-	int err4 = open_family(u, AF_INET);
-	int err6 = open_family(u, AF_INET6);
+	uint16_t port = u->wire.src_port;
+	int err4 = open_family(u, AF_INET, port);
+	int err6 = open_family(u, AF_INET6, port);
 
 	if (err4 && err4 != EAFNOSUPPORT)
 		return err4;
 	if (err6 && (err4 || file_is_shortage(err6)))
 		return err6;
 	if (err6 && err6 != EAFNOSUPPORT)
-		log_info(LOG_WIRE, "no IPv6 on UDP port %u: %s", u->wire.port, strerror(err6));
+		log_info(LOG_WIRE, "no IPv6 on UDP port %u: %s", port, strerror(err6));
 	u->wire.ipv4 = !err4;
 	u->wire.ipv6 = !err6;
 	return 0;
 }
 
+static unsigned int first_family(const struct wire *w)
+{
+	return w->ipv4 ? UDP_IPV4 : UDP_IPV6;
+}
+
 /* A kernel without UDP_SEGMENT would send a run as one long datagram. */
 static bool takes_runs(const struct udp_wire *u)
 {
-	int fd = u->fd[u->wire.ipv4 ? UDP_IPV4 : UDP_IPV6];
+	int fd = u->fd[first_family(&u->wire)];
 	socklen_t len = sizeof(int);
 	int value;
 
@@ -285,9 +299,9 @@ static struct udp_wire *make_wire(uint16_t port, uint64_t group, struct path_err
 	if (!u)
 		return NULL;
 	u->wire.ops = &udp_ops;
-	u->wire.port = port;
+	u->wire.port = u->wire.src_port = port;
 	u->group = group;
-	u->claim = -1;
+	u->claim = u->number_holder = -1;
 	list_init(&u->twins);
 	path_errors_init(&u->path_errors);
 	u->wire.path_errors = path_errors ? path_errors : &u->path_errors;
@@ -310,19 +324,20 @@ static void begin(struct udp_wire *u, struct wire **out)
 
 /*
  * Looks for other groups both before and after making its own claim: of two groups that start at
- * the same time, at least one finds the other.
+ * the same time, at least one finds the other. A process without group has the port alone.
  */
 static int open_claimed(struct udp_wire *u)
 {
+	uint64_t group = u->group ? u->group : config_random();
 	int err;
 
-	if (u->group && claim_of_others(u->wire.port, u->group))
+	if (u->group && claim_of_others(u->wire.port, group))
 		return EADDRINUSE;
 	err = open_families(u);
-	if (err || !u->group)
+	if (err)
 		return err;
-	u->claim = claim_port(u->wire.port, u->group);
-	return claim_of_others(u->wire.port, u->group) ? EADDRINUSE : 0;
+	u->claim = claim_port(u->wire.port, group);
+	return u->group && claim_of_others(u->wire.port, group) ? EADDRINUSE : 0;
 }
 
 int udp_open(uint16_t port, uint64_t group, struct wire **out)
@@ -334,10 +349,74 @@ int udp_open(uint16_t port, uint64_t group, struct wire **out)
 		begin(u, out);
 		return 0;
 	}
-	if (u) {
-		complain(u, err);
+	if (u)
 		udp_close(&u->wire);
+	return err;
+}
+
+int udp_open_relayed(uint16_t port, unsigned int number, struct wire **out)
+{
+	struct udp_wire *u = make_wire(port, 0, NULL);
+	int err = ENOMEM;
+
+	if (u) {
+		u->wire.src_port = relay_port(number);
+		u->wire.relayed = true;
+		err = open_families(u);
 	}
+	if (!err)
+		begin(u, out);
+	else if (u)
+		udp_close(&u->wire);
+	return err;
+}
+
+/* Gives the socket of one wire to the other, in place of its own. */
+static void move_socket(struct udp_wire *to, struct udp_wire *from, unsigned int family)
+{
+	int old = to->fd[family], new = from->fd[family];
+
+	from->fd[family] = -1;
+	if (new < 0 || old < 0 || dup3(new, old, O_CLOEXEC) < 0) {
+		store_relaxed(&to->fd[family], new);
+		new = old;
+	}
+	if (new >= 0)
+		close(new);
+	/* Other threads read it. */
+	if (to->usual_class[family] != from->usual_class[family])
+		store_relaxed(&to->usual_class[family], from->usual_class[family]);
+	to->overflow[family] = to->buffer[family] = 0;
+}
+
+/* They seldom change, and other threads read them. */
+static void set_families(struct wire *w, bool ipv4, bool ipv6)
+{
+	if (w->ipv4 != ipv4)
+		store_relaxed(&w->ipv4, ipv4);
+	if (w->ipv6 != ipv6)
+		store_relaxed(&w->ipv6, ipv6);
+}
+
+int udp_take_port(struct wire *w, uint64_t group)
+{
+	struct udp_wire *to = to_udp(w), *from = make_wire(w->port, group, NULL);
+	int err = from ? open_claimed(from) : ENOMEM;
+
+	if (!err)
+		to->number_holder = fcntl(to->fd[first_family(w)], F_DUPFD_CLOEXEC, 0);
+	for (unsigned int i = 0; !err && i < UDP_FAMILIES; i++)
+		move_socket(to, from, i);
+	if (!err) {
+		to->claim = from->claim;
+		from->claim = -1;
+		to->group = group;
+		set_families(w, from->wire.ipv4, from->wire.ipv6);
+		store_relaxed(&w->src_port, w->port);
+		store_relaxed(&w->relayed, false);
+	}
+	if (from)
+		udp_close(&from->wire);
 	return err;
 }
 

@@ -32,9 +32,26 @@
 /*
  * Opens the wire. group: the group of processes with which it shares the port (host_group()); 0:
  * none. Returns 0, EADDRINUSE if the port is in use, EAFNOSUPPORT if there is neither IPv4 nor
- * IPv6, or another errno value. Logs one warning if it fails.
+ * IPv6, or another errno value.
  */
 int udp_open(uint16_t port, uint64_t group, struct wire **out);
+
+/* Logs one warning about the error of udp_open(), with advice. */
+void udp_complain(uint16_t port, uint64_t group, int err);
+
+/*
+ * Opens a wire that sends from the port of a relay number, and receives what a holder of `port`
+ * relays (wire/relay.h). Returns 0, EADDRINUSE if the number is not free, or another errno value.
+ */
+int udp_open_relayed(uint16_t port, unsigned int number, struct wire **out);
+
+/*
+ * A relayed wire binds its port. Its descriptors keep their numbers, but not what is watched: to
+ * epoll(7) they are new. The caller receives from it, and then determines its positions as after
+ * udp_open(). A packet that another thread is sending may be lost. The number stays taken. Errors
+ * as of udp_open(), after which the wire is as before.
+ */
+int udp_take_port(struct wire *w, uint64_t group);
 
 /*
  * Opens a further wire on the port of the process's first wire, which must outlive it. Failure is

@@ -18,6 +18,7 @@
 #include "util/cancel.h"
 #include "util/tuning.h"
 #include "wire/udp.h"
+#include "wire/relay.h"
 #include "wire/udp_state.h"
 
 static void map_ipv4(struct net_addr *a, const struct in_addr *ipv4)
@@ -414,14 +415,16 @@ static bool cut_packet(struct udp_wire *u, struct wire_pkt *pkt)
 		cut->offset = 0;
 		u->next++;
 	}
-	if (mm->msg_hdr.msg_flags & MSG_TRUNC || len > WIRE_MAX_PACKET) {
+	*pkt = (struct wire_pkt){ .path = cut->path, .data = data, .len = len,
+				  .ip_id = cut->index++ };
+	if (unlikely(u->wire.relayed) && !relay_unwrap(pkt, u->wire.port))
+		return false;
+	if (mm->msg_hdr.msg_flags & MSG_TRUNC || pkt->len > WIRE_MAX_PACKET) {
 		u->wire.stats.recv_truncated++;
 		return false;
 	}
 	if (take_probe(u, data, len))
 		return false;
-	*pkt = (struct wire_pkt){ .path = cut->path, .data = data, .len = len,
-				  .ip_id = cut->index++ };
 	u->wire.stats.received++;
 	return true;
 }

@@ -13,6 +13,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "util/atomic.h"
 #include "util/net.h"
 #include "wire/path_errors.h"
 
@@ -77,7 +78,10 @@ struct wire_ops {
 
 struct wire {
 	const struct wire_ops *ops;
-	uint16_t port;		/* UDP port of both ends, host order */
+	uint16_t port;		/* UDP destination port of both ends, host order */
+	uint16_t src_port;	/* the same, unless relayed; atomic */
+	/* others hold the port and relay packets to this process (host/relay.h); atomic */
+	bool relayed;
 	bool ipv4, ipv6;	/* address families in use */
 	bool runs;		/* supports runs; atomic, may be cleared later */
 	bool held;		/* packets were received that wire_recv() has not returned yet */
@@ -147,7 +151,7 @@ static inline void wire_close(struct wire *w)
 
 static inline uint16_t wire_src_port(const struct wire *w)
 {
-	return w->port;
+	return load_relaxed(&w->src_port);
 }
 
 static inline uint16_t wire_dst_port(const struct wire *w)

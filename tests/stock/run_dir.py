@@ -10,7 +10,6 @@ import struct
 import subprocess
 import sys
 import tempfile
-import time
 
 import harness
 from harness import Failure
@@ -82,37 +81,8 @@ def case_after_an_update(bench):
     expect("verbena" not in "".join(outputs), outputs)
 
 
-def case_two_directories_on_one_port(bench):
-    """The first keeps the port and gets all its packets; the second prints a warning."""
-    first = {**LOOPBACK, "VERBENA_TRANSPORT": "udp"}
-    second = {**first, "VERBENA_DIR": bench.make_dir("second")}
-    port, other = bench.ports.take(), bench.ports.take()
-    argv = [*PINGPONG, "-p", str(port)]
-    server = bench.start(argv, first)
-    wait_for_listener(server, port)
-    outsider = bench.start([*PINGPONG, "-p", str(other)], second)
-    wait_for_listener(outsider, other)
-    warnings = outsider.output().count("of another user, use it: choose another port")
-    expect(warnings == 1, outsider.describe())
-    for _ in range(3):
-        bench.run([*argv, "127.0.0.1"], first)
-        expect(server.wait(time.monotonic() + LIMIT_S) == 0, server.describe())
-        server = bench.start(argv, first)
-        wait_for_listener(server, port)
-    server.kill()
-    outsider.kill()
-
-
-def wait_for_listener(process, port):
-    deadline = time.monotonic() + LIMIT_S
-    while not process.listens_on(port):
-        if process.popen.poll() is not None or time.monotonic() > deadline:
-            raise Failure(process.describe())
-        time.sleep(0.01)
-
-
 def case_no_place_at_all(bench):
-    """One process gets the port; the second prints that sharing it needs a run directory."""
+    """One process gets the port, and relays packets to the second."""
     unshare = ["unshare", *([] if bench.as_root else ["-Ur"]), "-m"]
     if subprocess.run([*unshare, "true"], capture_output=True, check=False).returncode:
         raise harness.LeftOut("no mount namespaces here")
@@ -123,16 +93,12 @@ def case_no_place_at_all(bench):
         os.chmod(folder, 0o755)
         subprocess.run(["cp", "-r", bench.lib, folder], check=True)
         env = {**LOOPBACK, "VERBENA_DIR": None, "LD_LIBRARY_PATH": os.path.join(folder, "lib")}
-        first, second = bench.ports.take(), bench.ports.take()
-        one = bench.start([*PINGPONG, "-p", str(first)], env, prefix)
-        wait_for_listener(one, first)
-        expect(one.output().count("no run directory") == 1, one.describe())
-        expect("(/dev/shm/verbena-" in one.output(), one.describe())
-        two = bench.start([*PINGPONG, "-p", str(second)], env, prefix)
-        wait_for_listener(two, second)
-        expect("cannot be shared without a run directory" in two.output(), two.describe())
-        one.kill()
-        two.kill()
+        port = bench.ports.take()
+        argv = [*PINGPONG, "-p", str(port)]
+        outputs = bench.pair(argv, [*argv, "127.0.0.1"], port, env, env, prefix, prefix)
+        for text in outputs:
+            expect(text.count("no run directory") == 1, text)
+            expect("(/dev/shm/verbena-" in text, text)
 
 
 CASES = [

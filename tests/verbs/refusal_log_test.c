@@ -335,7 +335,8 @@ static void lost_datagram(void)
 	struct ibv_ah_attr to = { .grh = { .dgid = w.gid, .sgid_index = w.gid_index },
 				  .is_global = 1, .port_num = 1 };
 	struct ibv_ah *ah = ibv_create_ah(w.pd, &to);
-	uint32_t nobody = ud->qp_num ^ 0x800000;
+	/* not of the upper half, of which packets may be relayed */
+	uint32_t nobody = ud->qp_num ^ 0x400000;
 	char line[160];
 	struct ibv_wc wc;
 

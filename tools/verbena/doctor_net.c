@@ -13,6 +13,7 @@
 #include "doctor.h"
 #include "run/config.h"
 #include "run/netdev.h"
+#include "wire/claim.h"
 
 enum {
 	SMALL = 64,
@@ -171,6 +172,17 @@ out:
 	return ok;
 }
 
+/* Is there a process that holds the port and would relay packets? */
+static bool is_relayed(uint16_t port)
+{
+	uid_t user;
+	int claim = claim_connect(port, 0, &user);
+
+	if (claim >= 0)
+		close(claim);
+	return claim >= 0;
+}
+
 void check_port(void)
 {
 	uint16_t port = doctor_config()->udp_port;
@@ -186,7 +198,9 @@ void check_port(void)
 			good += probe(&list[i], &list[i].addr[j].addr, port, &report);
 		}
 	}
-	if (report.taken.n)
+	if (report.taken.n && is_relayed(port))
+		found(15, "another user has UDP port %u", port);
+	else if (report.taken.n)
 		found(10, "UDP port %u: %s, at %s", port, strerror(report.err), report.taken.text);
 	if (report.silent.n)
 		found(11, "port %u at %s", port, report.silent.text);

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/mad/gsi.h"
 
+#include <endian.h>
 #include <errno.h>
 #include <string.h>
 
@@ -9,12 +10,15 @@
 #include "core/base/state.h"
 #include "core/base/tap.h"
 #include "core/mad/admission.h"
+#include "core/mad/comm_id.h"
 #include "core/mad/exit_mad.h"
 #include "core/mad/mad_queue.h"
 #include "core/tx/tx_batch.h"
 #include "host/host.h"
+#include "host/relay.h"
 #include "host/service.h"
 #include "roce/const.h"
+#include "roce/icrc.h"
 #include "roce/opcode.h"
 #include "roce/pkt.h"
 #include "run/clock.h"
@@ -26,6 +30,7 @@
 #include "util/be.h"
 #include "util/compiler.h"
 #include "wire/offsets.h"
+#include "wire/relay.h"
 
 enum {
 	/* limits in MADs: with those of living processes, of dead ones, and from the wire */
@@ -37,7 +42,6 @@ enum {
 	QUEUE_CROWDED = QUEUE_REQUESTS / 2,
 	HOP_LIMIT = 64,
 	MANAGERS = HOST_SLOTS,
-	SERIAL_BITS = NET_COMM_ID_SERIAL_BITS,
 	KNOWN = 16,			/* cached decisions about addresses */
 	SELF_ROUNDS = 4,		/* of the queue, at a time */
 	/* slot of a pending MAD: a request whose service has no listener yet */
@@ -84,9 +88,6 @@ static struct {
 	uint64_t retry, pause;		/* of the queue */
 	struct known known[KNOWN];
 	unsigned int next_known;
-
-	uint32_t serial;		/* atomic */
-	uint32_t first_id, key;
 } gsi;
 
 /* ---- time ---- */
@@ -205,43 +206,6 @@ static bool ends_here(const struct net_path *path, uint64_t now)
 	gsi.known[gsi.next_known++ % KNOWN] = (struct known){ *a, ifindex, own, now };
 	lock_release(&gsi.lock);
 	return own;
-}
-
-/* ---- communication ids ---- */
-
-/*
- * A permutation of SERIAL_BITS-bit numbers, three Feistel rounds, so that earlier ids do not reveal
- * the next one.
- */
-static uint32_t scramble(uint32_t n)
-{
-	const uint32_t half = SERIAL_BITS / 2, mask = (1u << half) - 1;
-	uint32_t left = n >> half & mask, right = n & mask;
-
-	for (uint32_t round = 0; round < 3; round++) {
-		uint32_t mixed = (right ^ gsi.key ^ round << 28) * 0x9e3779b1u;
-		uint32_t next = left ^ (mixed >> 17 & mask);
-
-		left = right;
-		right = next;
-	}
-	return left << half | right;
-}
-
-uint32_t vrb_gsi_comm_id(void)
-{
-	uint32_t id;
-
-	do
-		id = gsi.first_id |
-			scramble(fetch_add_relaxed(&gsi.serial, 1) & ((1u << SERIAL_BITS) - 1));
-	while (!id);
-	return id;
-}
-
-static int slot_of_id(uint64_t id)
-{
-	return (int)(id >> SERIAL_BITS) & (HOST_SLOTS - 1);
 }
 
 /* ---- dispatch ---- */
@@ -386,13 +350,93 @@ static void give_to_all(const struct routed_mad *r)
 	give(r, HOST_NO_SLOT, 0);
 }
 
-/* The slot that a communication id names. A process without a slot uses a random one. */
-static int slot_of(uint64_t id)
-{
-	uint32_t own = gsi.first_id >> SERIAL_BITS;
-	int slot = slot_of_id(id);
+/* ---- to other users and run directories ---- */
 
-	return (uint32_t)slot == own ? HOST_NO_SLOT : slot;
+static size_t build_packet(uint8_t *to, const uint8_t *mad)
+{
+	static uint32_t psn;
+	const struct roce_pkt pkt = {
+		.bth = { .opcode = ROCE_UD_SEND_ONLY,
+			 .pkey = ROCE_PKEY_DEFAULT,
+			 .dest_qpn = ROCE_QP1,
+			 .psn = fetch_add_relaxed(&psn, 1) & 0xffffff },
+		.deth = { .qkey = ROCE_QKEY_GSI, .src_qpn = ROCE_QP1 },
+	};
+	size_t len = roce_encode_headers(to, &pkt);
+
+	memcpy(to + len, mad, CM_MAD_LEN);
+	return len + CM_MAD_LEN;
+}
+
+static void send_by_wire(const struct net_path *path, const uint8_t *mad)
+{
+	struct vrb_tx_batch *b = vrb_tx_batch_own();
+
+	if (!b)
+		return;
+	vrb_tx_batch_seal(b, NULL, path, build_packet(vrb_tx_batch_room(b), mad), false);
+	vrb_tx_batch_flush(b);
+}
+
+/* Others hold the UDP port. */
+static bool is_relayed(void)
+{
+	return vrb.wire && load_relaxed(&vrb.wire->relayed);
+}
+
+/*
+ * Leaves a MAD to a process that holds the port, which knows to whom it is. What comes from there
+ * is for this process, or for none.
+ */
+static bool leave_to_holder(const struct routed_mad *r)
+{
+	if (r->origin == FROM_HERE)
+		send_by_wire(r->path, r->mad);
+	return r->origin == FROM_HERE;
+}
+
+static bool relay_to(const struct routed_mad *r, unsigned int number)
+{
+	uint8_t packet[ROCE_BTH_LEN + ROCE_DETH_LEN + CM_MAD_LEN + ROCE_ICRC_LEN];
+	size_t len = build_packet(packet, r->mad);
+	uint32_t icrc;
+	int err;
+
+	if (!vrb.wire)
+		return false;
+	icrc = htole32(roce_icrc(r->path, 0, packet, len));
+	memcpy(packet + len, &icrc, sizeof(icrc));
+	err = relay_packet(vrb.wire, number, r->path, packet, len + ROCE_ICRC_LEN);
+	return err != ENOENT;
+}
+
+/* A request that no process of this run directory listens for. */
+static bool give_to_others(const struct routed_mad *r, uint64_t service_id)
+{
+	if (is_relayed())
+		return leave_to_holder(r);
+	return vrb.wire &&
+	       !host_relay_request(vrb.host, vrb.wire->port, service_id, r->path, r->mad);
+}
+
+/*
+ * A communication id names a slot or a relay number (util/net.h). A process without a slot uses a
+ * random one. The ids of processes that hold the port name slots, and not of this one's table where
+ * this one does not hold it.
+ */
+static bool give_to_id(const struct routed_mad *r, uint64_t id)
+{
+	int place = (int)vrb_comm_id_place((uint32_t)id), slot = HOST_NO_SLOT;
+
+	if (vrb_comm_id_mine((uint32_t)id))
+		return give(r, HOST_NO_SLOT, 0);
+	if (!is_relayed() && give(r, place, 0))
+		return true;
+	if (place >= NET_RELAY_FIRST)
+		slot = host_relay_slot(vrb.host, (unsigned int)place);
+	if (slot != HOST_NO_SLOT)
+		return give(r, slot, 0);
+	return is_relayed() ? leave_to_holder(r) : relay_to(r, (unsigned int)place);
 }
 
 static void dispatch(const struct net_path *path, const uint8_t *mad, enum origin origin,
@@ -407,12 +451,12 @@ static void dispatch(const struct net_path *path, const uint8_t *mad, enum origi
 		return;
 	switch (cm_addressee(&m, &number)) {
 	case CM_TO_SERVICE:
-		given = give_to_service(&r, number);
+		given = give_to_service(&r, number) || give_to_others(&r, number);
 		waits = !given &&
 			enqueue(&r, UNCLAIMED, 0, now + VRB_MSEC, limit_of(origin));
 		break;
 	case CM_TO_ID:
-		given = give(&r, slot_of(number), 0);
+		given = give_to_id(&r, number);
 		break;
 	case CM_TO_ALL:
 		/* It is a rejection, which its sender does not repeat. */
@@ -462,32 +506,14 @@ bool vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len,
 	return cm_addressee(&m, &number) == CM_TO_ID && by_wire(&back, now);
 }
 
+void vrb_gsi_relayed(const struct net_path *path, const uint8_t *mad, uint64_t now)
+{
+	dispatch(path, mad, FROM_WIRE, now);
+}
+
 bool vrb_gsi_unanswered(void)
 {
 	return unlikely(load_relaxed(&gsi.unanswered)) && swap_acq_rel(&gsi.unanswered, false);
-}
-
-static void send_by_wire(const struct net_path *path, const uint8_t *mad)
-{
-	static uint32_t psn;
-	const struct roce_pkt pkt = {
-		.bth = { .opcode = ROCE_UD_SEND_ONLY,
-			 .pkey = ROCE_PKEY_DEFAULT,
-			 .dest_qpn = ROCE_QP1,
-			 .psn = fetch_add_relaxed(&psn, 1) & 0xffffff },
-		.deth = { .qkey = ROCE_QKEY_GSI, .src_qpn = ROCE_QP1 },
-	};
-	struct vrb_tx_batch *b = vrb_tx_batch_own();
-	uint8_t *p;
-	size_t len;
-
-	if (!b)
-		return;
-	p = vrb_tx_batch_room(b);
-	len = roce_encode_headers(p, &pkt);
-	memcpy(p + len, mad, CM_MAD_LEN);
-	vrb_tx_batch_seal(b, NULL, path, len + CM_MAD_LEN, false);
-	vrb_tx_batch_flush(b);
 }
 
 int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
@@ -533,7 +559,7 @@ static bool claimed(const struct routed_mad *r)
 	uint64_t service_id;
 
 	cm_addressee(r->m, &service_id);
-	return give_to_service(r, service_id);
+	return give_to_service(r, service_id) || give_to_others(r, service_id);
 }
 
 /* Returns true if the MAD must stay queued. */
@@ -668,16 +694,11 @@ static void on_timer(struct object_timer *d, struct expiry *e)
 
 int vrb_gsi_start(void)
 {
-	int slot = host_slot(vrb.host), err;
-	uint64_t random = config_random();
+	int err;
 
 	gsi.wanted = gsi.retry = VRB_NEVER;
 	gsi.pause = RETRY_FIRST;
-	gsi.first_id =
-		(slot == HOST_NO_SLOT ? (uint32_t)random % HOST_SLOTS :
-		 (uint32_t)slot) << SERIAL_BITS;
-	gsi.key = (uint32_t)(random >> 32);
-	store_relaxed(&gsi.serial, (uint32_t)config_random());
+	vrb_comm_id_start();
 	err = vrb_timer_add(&gsi.deadline, on_timer);
 	return err ? err : vrb_admission_start();
 }

@@ -7,7 +7,8 @@
  *	vrb_gsi_send()					a MAD from this process
  *
  * The content of a MAD determines its process (cm/stateless.h, host/service.h). If there is none,
- * the process that finds this out replies, so there is exactly one reply. A MAD to an address of
+ * the process that finds this out replies, so there is exactly one reply. MADs between a process
+ * that holds the UDP port and one that does not take the wire. Any other to an address of
  * this network namespace goes through memory, unless VERBENA_TRANSPORT=udp.
  *
  * A queue holds MADs of this process to itself, because callbacks must not nest, and MADs for full
@@ -47,6 +48,9 @@ void vrb_gsi_forget(void);
 void vrb_gsi_input(const struct roce_pkt *pkt, uint64_t now);
 bool vrb_gsi_handed(const struct net_path *path, const uint8_t *mad, size_t len, uint64_t now);
 
+/* A request that a holder of the UDP port has relayed (host/relay.h). Must hold vrb.poll_lock. */
+void vrb_gsi_relayed(const struct net_path *path, const uint8_t *mad, uint64_t now);
+
 /*
  * True once after a MAD was repeated by the wire: its answer may have been led to a stopped
  * process.
@@ -61,15 +65,14 @@ void vrb_gsi_close(void);
 void vrb_gsi_arm(uint64_t at);
 int vrb_gsi_send(const struct net_path *path, const uint8_t *mad);
 
+/* Calls fn for each communication id of the user, if there is one. Must hold vrb.poll_lock. */
+void vrb_gsi_ids(cm_show_fn fn, void *to);
+
 /*
  * Sends for a process that has died. A MAD for this host never takes the wire: the dead process's
  * sockets may still be open and would swallow it. Returns EAGAIN if too many wait for room; then
  * the caller must repeat it.
  */
 int vrb_gsi_send_for_dead(const struct net_path *path, const uint8_t *mad);
-uint32_t vrb_gsi_comm_id(void);
-
-/* Calls fn for each communication id of the user, if there is one. Must hold vrb.poll_lock. */
-void vrb_gsi_ids(cm_show_fn fn, void *to);
 
 #endif

@@ -29,6 +29,7 @@
 #include "core/process/context_open.h"
 #include "core/progress/flush_thread.h"
 #include "core/progress/poll_loop.h"
+#include "core/progress/relayed.h"
 #include "core/progress/rx_queue.h"
 #include "core/progress/stand_in.h"
 #include "core/qp/qp_table.h"
@@ -53,7 +54,7 @@
 #include "util/file_room.h"
 #include "util/heavy_fence.h"
 #include "util/lock.h"
-#include "wire/udp.h"
+#include "wire/wire.h"
 
 static pthread_once_t handlers = PTHREAD_ONCE_INIT;
 
@@ -80,6 +81,7 @@ static void drop_inherited(void)
 		progress_forget(vrb.progress);
 	if (vrb.host)
 		host_forget(vrb.host);
+	vrb_relayed_forget();
 	if (vrb.wire)
 		wire_close(vrb.wire);
 	if (vrb.monitor >= 0)
@@ -179,6 +181,7 @@ static void stop_monitor(void)
 /* Makes this process unreachable for others. */
 static void leave(void)
 {
+	vrb_relayed_stop();
 	if (vrb.wire)
 		wire_close(vrb.wire);
 	vrb.wire = NULL;
@@ -211,10 +214,10 @@ static int bring_up(void)
 	 * Without shared memory everything travels as packets; the local transport has logged why.
 	 */
 	vrb_local_start();
-	/* Without the UDP port the device still serves this host; the wire has logged why. */
+	/* Without a wire the device still serves this host. */
 	if (cfg->transport != CONFIG_LOCAL)
-		err = udp_open(cfg->udp_port, host_group(vrb.host), &vrb.wire);
-	if (file_is_shortage(err))
+		err = vrb_wire_open();
+	if (err)
 		goto leave;
 	err = vrb_progress_start();
 	if (err)
@@ -222,7 +225,8 @@ static int bring_up(void)
 	start_monitor();
 	vrb_introspect_start();
 	vrb_fault_control_start();
-	if (cfg->progress_thread)
+	err = vrb_relayed_start();
+	if (!err && cfg->progress_thread)
 		err = progress_start(vrb.progress);
 	if (!err)
 		return 0;

@@ -110,6 +110,9 @@ static bool take_message(struct host_datagram *m, struct vrb_rx_queue *r, uint64
 		break;
 	case HOST_MAD:
 		return vrb_gsi_handed(&m->path, m->data, m->len, now);
+	case HOST_REQUEST:
+		vrb_gsi_relayed(&m->path, m->data, now);
+		break;
 	case HOST_KEEPALIVE:
 		vrb_keepalive_receive(m->data, now);
 		break;
@@ -155,7 +158,7 @@ static bool take_inbox(uint64_t now)
 		vrb_round_begin(&round, now);
 		for (unsigned int i = 0; i < n; i++) {
 			work += m[i].kind == HOST_PACKET || m[i].kind == HOST_XRC ||
-				m[i].kind == HOST_MAD;
+				m[i].kind == HOST_MAD || m[i].kind == HOST_REQUEST;
 			misled += take_message(&m[i], r, now);
 		}
 		if (work) {

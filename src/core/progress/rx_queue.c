@@ -318,7 +318,7 @@ static bool open_wires(unsigned int n)
 static void open_receivers(unsigned int n)
 {
 	/* Without the host table, other processes cannot learn the positions. */
-	if (!vrb.wire || !host_shared(vrb.host) || n < 2 || swap_acq_rel(&opening, true))
+	if (n < 2 || !vrb_steers() || swap_acq_rel(&opening, true))
 		return;
 	if (!open_wires(n))
 		return;

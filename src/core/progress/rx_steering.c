@@ -47,6 +47,11 @@ static struct {
 	size_t blocks, slots;
 } map;
 
+bool vrb_steers(void)
+{
+	return vrb.wire && host_shared(vrb.host) && !load_relaxed(&vrb.wire->relayed);
+}
+
 static void read_map(void)
 {
 	map.blocks = host_steer_map(vrb.host, map.block, MAP_BLOCKS);
@@ -134,7 +139,7 @@ void vrb_steer_start(void)
 	memset(steer.before, 0xff, sizeof(steer.before));
 	memset(&steer.published, 0xff, sizeof(steer.published));
 	steer.interval = LIMIT_STEER_PROBE;
-	if (!vrb.wire || !host_shared(vrb.host))
+	if (!vrb_steers())
 		return;
 	steer.pid = getpid();
 	/* The program that steers the probes steers packets of the others with this port, too. */
@@ -228,7 +233,7 @@ static void close_socket(struct vrb_rx_queue *r, unsigned int family)
 
 void vrb_steer_leave(struct vrb_rx_queue *r)
 {
-	if (!r->wire || !host_shared(vrb.host))
+	if (!r->wire || !vrb_steers())
 		return;
 	for (unsigned int family = 0; family < FAMILIES; family++) {
 		if (r != vrb_main_rx_queue)
@@ -307,8 +312,8 @@ static bool others_left(void)
 
 static bool is_settled(void)
 {
-	return !vrb_main_rx_queue->wire || !host_shared(vrb.host) ||
-	       load_relaxed(&steer.silent) || (load_acquire(&steer.settled) && !others_left());
+	return !vrb_main_rx_queue->wire || !vrb_steers() || load_relaxed(&steer.silent) ||
+	       (load_acquire(&steer.settled) && !others_left());
 }
 
 static void pause_settling(void)
@@ -337,15 +342,14 @@ void vrb_steer_settle(void)
 
 void vrb_steer_qp_added(void)
 {
-	if (unlikely(steer.blocks != host_blocks_taken(vrb.host)) && vrb.wire &&
-	    host_shared(vrb.host))
+	if (unlikely(steer.blocks != host_blocks_taken(vrb.host)) && vrb_steers())
 		install();
 }
 
 void vrb_steer_listener_added(void)
 {
 	lock_acquire(&vrb.poll_lock);
-	if (vrb.wire && host_shared(vrb.host))
+	if (vrb_steers())
 		install();
 	lock_release(&vrb.poll_lock);
 }
@@ -361,7 +365,7 @@ void vrb_steer_misled(unsigned int n, uint64_t now)
 {
 	steer.misled += n;
 	if (steer.misled < LIMIT_STEER_MISLED || time_since(steer.probed, now) < steer.interval ||
-	    !vrb.wire)
+	    !vrb_steers())
 		return;
 	probe_again(now);
 }
@@ -370,7 +374,7 @@ void vrb_steer_doubt(uint64_t now)
 {
 	uint64_t since = time_since(steer.probed, now);
 
-	if (since < LIMIT_STEER_PROBE || !vrb.wire || !host_shared(vrb.host))
+	if (since < LIMIT_STEER_PROBE || !vrb_steers())
 		return;
 	if (since >= steer.interval || host_generation(vrb.host) != steer.generation)
 		probe_again(now);

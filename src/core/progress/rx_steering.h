@@ -7,9 +7,13 @@
 #ifndef VRB_CORE_PROGRESS_RX_STEERING_H
 #define VRB_CORE_PROGRESS_RX_STEERING_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct vrb_rx_queue;
+
+/* Does this process share the UDP port with others? Not where it is relayed to. Any thread. */
+bool vrb_steers(void);
 
 /*
  * Probes for this process's position once the wire is open. The reply comes with the next packets.

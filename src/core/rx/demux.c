@@ -31,6 +31,7 @@
 #include "roce/opcode.h"
 #include "util/atomic.h"
 #include "util/tuning.h"
+#include "wire/relay.h"
 #include "wire/wire.h"
 
 enum { MIN_PACKET = ROCE_BTH_LEN + ROCE_ICRC_LEN };
@@ -208,6 +209,24 @@ static void drop_unknown(const struct roce_pkt *pkt, const struct net_path *path
 		vrb_report_no_qp(&path->src, pkt->deth.src_qpn, pkt->bth.dest_qpn);
 }
 
+/* No process of this run directory has the QP: another one's may. */
+static void relay(const struct roce_pkt *pkt, const uint8_t *data, size_t len,
+		  struct vrb_rx_queue *r)
+{
+	unsigned int number = pkt->bth.dest_qpn >> NET_RELAY_QPN_BITS;
+
+	switch (relay_packet(r->wire, number, &pkt->path, data, len)) {
+	case 0:
+		count(&r->stats.handed, 1);
+		break;
+	case ENOENT:
+		drop_unknown(pkt, &pkt->path, r);
+		break;
+	default:
+		count(&r->stats.hand_lost, 1);
+	}
+}
+
 /* Forwards a packet for a QP that is not in this process, if another process has the QP. */
 static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t len,
 		      struct vrb_rx_queue *r)
@@ -220,7 +239,7 @@ static void hand_over(const struct roce_pkt *pkt, const uint8_t *data, size_t le
 		count(&r->stats.handed, 1);
 		break;
 	case ENOENT:
-		drop_unknown(pkt, &pkt->path, r);
+		relay(pkt, data, len, r);
 		break;
 	default:
 		count(&r->stats.hand_lost, 1);

@@ -10,6 +10,7 @@
 #include "core/base/state.h"
 #include "core/device/device.h"
 #include "core/qp/qp.h"
+#include "run/log.h"
 #include "util/list.h"
 #include "wire/wire.h"
 
@@ -234,4 +235,23 @@ void vrb_mcast_for_each(const struct net_addr *group, uint32_t ifindex, vrb_mcas
 void vrb_mcast_forget(void)
 {
 	memset(&table, 0, sizeof(table));
+}
+
+void vrb_mcast_join_again(void)
+{
+	struct list *pos;
+
+	for (unsigned int i = 0; i < BUCKETS; i++) {
+		if (!table.bucket[i].next)
+			continue;
+		list_for_each(pos, &table.bucket[i]) {
+			const struct group *g = list_entry(pos, struct group, node);
+			int err = wire_join(vrb.wire, &g->addr, g->ifindex);
+
+			if (err)
+				log_limited(LOG_CORE, LOG_WARN,
+					    "cannot join a multicast group again: %s",
+					    strerror(err));
+		}
+	}
 }

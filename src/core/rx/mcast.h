@@ -35,4 +35,7 @@ void vrb_mcast_for_each(const struct net_addr *group, uint32_t ifindex, vrb_mcas
 /* In a forked child: drops the memberships, which are the parent's. */
 void vrb_mcast_forget(void);
 
+/* vrb.wire has new sockets: they join the groups. Must hold vrb.poll_lock. */
+void vrb_mcast_join_again(void);
+
 #endif

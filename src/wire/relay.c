@@ -1,0 +1,111 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+#include "wire/relay.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "util/cancel.h"
+#include "wire/udp_state.h"
+
+enum {
+	PORTS = 49152,		/* the first of the dynamic ports (RFC 6335) */
+	MAGIC = 0x56524252,	/* "VRBR" */
+	TRIES = 3,
+};
+
+struct relay_head {
+	uint32_t magic;
+	uint32_t ifindex;
+	uint32_t flow_label;
+	uint16_t src_port, dst_port;
+	uint8_t traffic_class;
+	uint8_t hop_limit;
+	uint8_t reserved[6];
+	struct net_addr src, dst;
+};
+static_assert(sizeof(struct relay_head) == 56, "head of a relayed packet");
+static_assert(WIRE_MAX_PACKET + sizeof(struct relay_head) <= UDP_CELL, "it can be received");
+
+uint16_t relay_port(unsigned int number)
+{
+	return (uint16_t)(PORTS + number - NET_RELAY_FIRST);
+}
+
+static socklen_t loopback(union udp_sockaddr *to, unsigned int family, uint16_t port)
+{
+	if (family == UDP_IPV4) {
+		to->v4 = (struct sockaddr_in){ .sin_family = AF_INET, .sin_port = htons(port),
+					       .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+		return sizeof(to->v4);
+	}
+	to->v6 = (struct sockaddr_in6){ .sin6_family = AF_INET6, .sin6_port = htons(port),
+					.sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	return sizeof(to->v6);
+}
+
+/* Loopback usually tells at once that nobody has the port. The error queue keeps what ICMP says. */
+static int take_error(int fd)
+{
+	socklen_t len = sizeof(int);
+	int err = 0;
+
+	return SYS_RESULT(getsockopt(fd, SOL_SOCKET, SO_ERROR, &err, &len)) < 0 ? 0 : err;
+}
+
+int relay_packet(struct wire *w, unsigned int number, const struct net_path *path,
+		 const void *data, size_t len)
+{
+	unsigned int family = w->ipv4 ? UDP_IPV4 : UDP_IPV6;
+	struct relay_head head = {
+		.magic = MAGIC, .ifindex = path->ifindex, .flow_label = path->flow_label,
+		.src_port = path->src_port, .dst_port = path->dst_port,
+		.traffic_class = path->traffic_class, .hop_limit = path->hop_limit,
+		.src = path->src, .dst = path->dst,
+	};
+	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)data, len } };
+	union udp_sockaddr to;
+	struct msghdr mh = { .msg_name = &to, .msg_iov = iov, .msg_iovlen = 2 };
+	int fd = to_udp(w)->fd[family];
+	ssize_t sent = -EINTR;
+
+	if (number < NET_RELAY_FIRST || number > NET_RELAY_LAST || load_relaxed(&w->relayed))
+		return ENOENT;
+	mh.msg_namelen = loopback(&to, family, relay_port(number));
+	take_error(fd);
+	for (unsigned int i = 0; sent < 0 && sent != -EAGAIN && i < TRIES; i++)
+		sent = sys_sendmsg(fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
+	if (sent < 0)
+		return (int)-sent;
+	return take_error(fd) == ECONNREFUSED ? ENOENT : 0;
+}
+
+static bool is_loopback(const struct net_addr *a)
+{
+	static const struct net_addr ipv6 = { .raw = { [15] = 1 } };
+
+	return net_addr_equal(a, &ipv6) || (net_is_ipv4(a) && a->raw[12] == IN_LOOPBACKNET);
+}
+
+bool relay_unwrap(struct wire_pkt *pkt, uint16_t port)
+{
+	struct relay_head head;
+
+	if (pkt->path.src_port != port || !is_loopback(&pkt->path.src) ||
+	    pkt->len <= sizeof(head) || pkt->len > sizeof(head) + WIRE_MAX_PACKET)
+		return false;
+	memcpy(&head, pkt->data, sizeof(head));
+	if (head.magic != MAGIC)
+		return false;
+	pkt->path = (struct net_path){
+		.src = head.src, .dst = head.dst, .ifindex = head.ifindex,
+		.flow_label = head.flow_label & 0xfffff, .src_port = head.src_port,
+		.dst_port = head.dst_port, .traffic_class = head.traffic_class,
+		.hop_limit = head.hop_limit,
+	};
+	pkt->data += sizeof(head);
+	pkt->len -= sizeof(head);
+	pkt->ip_id = 0;
+	pkt->id_known = false;
+	return true;
+}

@@ -1,0 +1,40 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Relayed packets. A process that cannot bind the RoCEv2 port, because another user or run
+ * directory has it, binds the UDP port of a free relay number (util/net.h). A holder of the RoCEv2
+ * port that receives a packet for a QP or communication id with this number sends it on over
+ * loopback, behind a head with the path on which it came. Only a holder can send from the RoCEv2
+ * port, and nobody from another host can send from a loopback address: so what comes from there is
+ * genuine.
+ */
+#ifndef VRB_WIRE_RELAY_H
+#define VRB_WIRE_RELAY_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "util/net.h"
+
+struct wire;
+struct wire_pkt;
+union udp_sockaddr;
+
+/* The UDP port of a relay number. */
+uint16_t relay_port(unsigned int number);
+
+/*
+ * Sends a packet, which has arrived on `path`, to the process with this number. Returns 0; ENOENT:
+ * there is no such process, as far as is known at once, or this one relays nothing; or the error of
+ * the socket. The packet may be lost, as on a network. Any thread.
+ */
+int relay_packet(struct wire *w, unsigned int number, const struct net_path *path,
+		 const void *data, size_t len);
+
+/*
+ * Of a relayed packet, takes off the head and restores the path. False: it is not intact, or its
+ * sender does not hold `port`.
+ */
+bool relay_unwrap(struct wire_pkt *pkt, uint16_t port);
+
+#endif

@@ -1,0 +1,276 @@
+/* SPDX-License-Identifier: BSD-2-Clause */
+/*
+ * Processes that do not hold the UDP port: numbers, relayed packets and requests, who may send
+ * them, and what happens when the holder ends.
+ */
+#include "udp_env.h"
+
+#include <errno.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "host/host.h"
+#include "host/relay.h"
+#include "place.h"
+#include "util/compiler.h"
+#include "wire/claim.h"
+#include "wire/relay.h"
+
+enum { LEN = 300, OTHER_GROUP = ENV_GROUP + 1 };
+
+/* Other tests of this network namespace take numbers, too. */
+static struct wire *open_number(unsigned int *number)
+{
+	uint64_t seed = place_seed();
+	struct wire *w;
+
+	for (unsigned int i = 0; i < 64; i++) {
+		*number = NET_RELAY_FIRST + (unsigned int)(place_next(&seed) % 512);
+		if (!udp_open_relayed(env_port, *number, &w))
+			return w;
+	}
+	fail_msg("no free number");
+	return NULL;
+}
+
+static void fill(uint8_t *data)
+{
+	for (unsigned int i = 0; i < LEN; i++)
+		data[i] = (uint8_t)(i * 7);
+}
+
+static void a_packet_arrives_with_its_path(void **state)
+{
+	const struct net_path paths[] = {
+		{ .src = env_addr("::ffff:192.0.2.1"), .dst = env_addr("::ffff:192.0.2.9"),
+		  .ifindex = 3, .src_port = 50000, .dst_port = 4791, .traffic_class = 0x2a,
+		  .hop_limit = 61 },
+		{ .src = env_addr("fe80::1"), .dst = env_addr("fe80::2"), .ifindex = 4,
+		  .flow_label = 0xfedcb, .src_port = 1, .dst_port = 2, .hop_limit = 255 },
+	};
+	struct wire *holder = env_open(), *w;
+	uint8_t data[LEN];
+	unsigned int number;
+	struct wire_pkt in;
+
+	w = open_number(&number);
+	fill(data);
+	for (unsigned int i = 0; i < ARRAY_SIZE(paths); i++) {
+		assert_int_equal(relay_packet(holder, number, &paths[i], data, LEN), 0);
+		assert_int_equal(env_receive(w, &in, 1), 1);
+		assert_int_equal(in.len, LEN);
+		assert_memory_equal(in.data, data, LEN);
+		assert_memory_equal(&in.path, &paths[i], sizeof(in.path));
+		assert_false(in.id_known);
+	}
+	assert_int_equal(relay_packet(holder, NET_RELAY_FIRST - 1, paths, data, LEN), ENOENT);
+	assert_int_equal(relay_packet(w, number, paths, data, LEN), ENOENT);
+	wire_close(w);
+	wire_close(holder);
+}
+
+static void only_a_holder_is_believed(void **state)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct net_path path = env_path_v4();
+	struct wire *holder = env_open(), *w;
+	uint8_t data[LEN], copy[LEN + 64];
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), got;
+	unsigned int number;
+	struct wire_pkt in;
+
+	fill(data);
+	w = open_number(&number);
+	to.sin_port = htons(relay_port(number));
+	/* What a holder sends, as another process sees it; then the same from that one. */
+	wire_close(w);
+	assert_int_equal(bind(fd, (struct sockaddr *)&to, sizeof(to)), 0);
+	assert_int_equal(relay_packet(holder, number, &path, data, LEN), 0);
+	got = (int)recv(fd, copy, sizeof(copy), 0);
+	assert_true(got > LEN);
+	close(fd);
+	assert_int_equal(udp_open_relayed(env_port, number, &w), 0);
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	assert_int_equal(sendto(fd, copy, (size_t)got, 0, (struct sockaddr *)&to, sizeof(to)), got);
+	assert_int_equal(env_drain(w), 0);
+	/* A packet of the holder that is not relayed. */
+	assert_int_equal(relay_packet(holder, number, &path, data, 0), 0);
+	assert_int_equal(env_drain(w), 0);
+	assert_int_equal(relay_packet(holder, number, &path, data, LEN), 0);
+	assert_int_equal(env_receive(w, &in, 1), 1);
+	close(fd);
+	wire_close(w);
+	wire_close(holder);
+}
+
+static void it_sends_from_the_port_of_its_number(void **state)
+{
+	struct wire *holder = env_open(), *w, *again;
+	struct wire_pkt in, out = { .path = env_path_v4(), .data = (uint8_t[16]){ 1 }, .len = 16 };
+	unsigned int number;
+
+	w = open_number(&number);
+	assert_int_equal(wire_src_port(w), relay_port(number));
+	assert_int_equal(wire_dst_port(w), env_port);
+	assert_int_equal(udp_open_relayed(env_port, number, &again), EADDRINUSE);
+	assert_int_equal(wire_send(w, &out, 1), 1);
+	assert_int_equal(env_receive(holder, &in, 1), 1);
+	assert_int_equal(in.path.src_port, relay_port(number));
+	wire_close(w);
+	wire_close(holder);
+}
+
+static bool readable(int fd)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+
+	return poll(&pfd, 1, 0) == 1;
+}
+
+static void the_next_one_takes_the_port(void **state)
+{
+	struct wire *holder = env_open(), *w, *again;
+	struct wire_pkt in, out = { .path = env_path_v4(), .data = (uint8_t[16]){ 1 }, .len = 16 };
+	unsigned int number;
+	uid_t user = (uid_t)-1;
+	int claim;
+
+	w = open_number(&number);
+	assert_int_equal(claim_connect(env_port, ENV_GROUP, &user), -1);
+	claim = claim_connect(env_port, OTHER_GROUP, &user);
+	assert_true(claim >= 0);
+	assert_int_equal(user, geteuid());
+	assert_false(readable(claim));
+	assert_int_equal(udp_take_port(w, OTHER_GROUP), EADDRINUSE);
+	assert_true(w->relayed);
+	wire_close(holder);
+	assert_true(readable(claim));
+	close(claim);
+
+	assert_int_equal(udp_take_port(w, OTHER_GROUP), 0);
+	assert_false(w->relayed);
+	assert_int_equal(wire_src_port(w), env_port);
+	assert_int_equal(wire_send(w, &out, 1), 1);
+	assert_int_equal(env_receive(w, &in, 1), 1);
+	assert_int_equal(in.path.src_port, env_port);
+	/* Its QP numbers stay its own. */
+	assert_int_equal(udp_open_relayed(env_port, number, &again), EADDRINUSE);
+	claim = claim_connect(env_port, ENV_GROUP, &user);
+	assert_true(claim >= 0);
+	close(claim);
+	wire_close(w);
+	assert_int_equal(udp_open_relayed(env_port, number, &again), 0);
+	wire_close(again);
+}
+
+/* ---- host/relay.h ---- */
+
+static struct host *join(char dir[64])
+{
+	struct host *h;
+
+	place_make_dir(dir);
+	assert_int_equal(host_join(dir, &h), 0);
+	return h;
+}
+
+static void a_number_has_its_qp_numbers(void **state)
+{
+	enum { NUMBER = 700, QPNS = 2000 };
+	char dir[64];
+	struct host *a = join(dir), *b;
+	uint32_t qpn;
+
+	assert_int_equal(host_join(dir, &b), 0);
+	assert_int_equal(host_qpn_alloc(b, 0, &qpn), 0);
+	assert_true(qpn >> NET_RELAY_QPN_BITS < NET_RELAY_FIRST);
+	assert_int_equal(host_relay_slot(b, NUMBER), HOST_NO_SLOT);
+	assert_int_equal(host_relay_number(a), 0);
+	assert_int_equal(host_relay_take(a, NUMBER), 0);
+	assert_int_equal(host_relay_number(a), NUMBER);
+	assert_int_equal(host_relay_take(b, NUMBER), EEXIST);
+	assert_int_equal(host_relay_slot(b, NUMBER), host_slot(a));
+	for (unsigned int i = 0; i < QPNS; i++) {
+		unsigned int shard = i % HOST_SHARDS;
+
+		assert_int_equal(i % 100 ? host_qpn_alloc(a, shard, &qpn) :
+					   host_qpn_alloc_alone(a, &qpn), 0);
+		assert_int_equal(qpn >> NET_RELAY_QPN_BITS, NUMBER);
+		if (i % 3)
+			host_qpn_free(a, qpn);
+	}
+	assert_int_equal(host_relay_take(b, NUMBER + 1), 0);
+	host_leave(a);
+	assert_int_equal(host_relay_slot(b, NUMBER), HOST_NO_SLOT);
+	host_leave(b);
+	place_remove_dir(dir);
+}
+
+static bool receives(struct host *h, struct host_datagram *m)
+{
+	return host_inbox_recv_batch(h, m, 1) == 1;
+}
+
+static void requests_find_their_listener(void **state)
+{
+	const struct net_addr any = { 0 }, addr = env_addr("::ffff:192.0.2.9");
+	const uint64_t service = 0x01061234, other = 0x01061235;
+	struct net_path path = { .src = env_addr("::ffff:192.0.2.1"), .dst = addr, .ifindex = 2 };
+	static uint8_t mad[HOST_MAD_LEN] = { 1, 2, 3 };
+	static struct host_datagram m;
+	char dir[2][64];
+	struct host *a = join(dir[0]), *b = join(dir[1]);
+	const struct net_addr *const at[] = { &any, &addr };
+
+	assert_int_equal(host_relay_take(a, 600), 0);
+	assert_int_equal(host_relay_take(b, 601), 0);
+	host_relay_trust(a, geteuid());
+	for (unsigned int i = 0; i < ARRAY_SIZE(at); i++) {
+		assert_int_equal(host_relay_request(b, env_port, service, &path, mad), ENOENT);
+		for (unsigned int k = 0; k < 2; k++)
+			assert_int_equal(host_relay_listen(a, env_port, service, at[i]), 0);
+		assert_int_equal(host_relay_listen(b, env_port, service, at[i]), EADDRINUSE);
+		assert_int_equal(host_relay_listen(b, env_port, other, at[i]), 0);
+		assert_int_equal(host_relay_request(b, env_port, service, &path, mad), 0);
+		assert_true(receives(a, &m));
+		assert_int_equal(m.kind, HOST_REQUEST);
+		assert_memory_equal(&m.path, &path, sizeof(path));
+		assert_memory_equal(m.data, mad, sizeof(mad));
+		assert_false(receives(a, &m));
+		/* Not the holder's user. */
+		host_relay_trust(a, geteuid() + 1);
+		assert_int_equal(host_relay_request(b, env_port, service, &path, mad), 0);
+		assert_true(receives(a, &m));
+		assert_int_equal(m.kind, HOST_GARBAGE);
+		host_relay_trust(a, geteuid());
+		host_relay_unlisten(a, service, at[i]);
+		assert_int_equal(host_relay_request(b, env_port, service, &path, mad), 0);
+		host_relay_unlisten(a, service, at[i]);
+		host_relay_unlisten(b, other, at[i]);
+		assert_false(receives(a, &m));
+	}
+	assert_int_equal(host_relay_listen(a, env_port, service, &any), 0);
+	host_leave(a);
+	assert_int_equal(host_relay_request(b, env_port, service, &path, mad), ENOENT);
+	host_leave(b);
+	for (unsigned int i = 0; i < ARRAY_SIZE(dir); i++)
+		place_remove_dir(dir[i]);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup(a_packet_arrives_with_its_path, env_new_port),
+		cmocka_unit_test_setup(only_a_holder_is_believed, env_new_port),
+		cmocka_unit_test_setup(it_sends_from_the_port_of_its_number, env_new_port),
+		cmocka_unit_test_setup(the_next_one_takes_the_port, env_new_port),
+		cmocka_unit_test(a_number_has_its_qp_numbers),
+		cmocka_unit_test_setup(requests_find_their_listener, env_new_port),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
