@@ -413,7 +413,8 @@ int udp_take_port(struct wire *w, uint64_t group)
 		to->group = group;
 		set_families(w, from->wire.ipv4, from->wire.ipv6);
 		store_relaxed(&w->src_port, w->port);
-		store_relaxed(&w->relayed, false);
+		/* Release: pairs with vrb_steers(), after which others use the group. */
+		store_release(&w->relayed, false);
 	}
 	if (from)
 		udp_close(&from->wire);

@@ -28,7 +28,7 @@ enum { NUMBERS = NET_RELAY_LAST - NET_RELAY_FIRST + 1 };
 /* Between looks for a holder of the port: where two begin to hold it at once, neither does. */
 #define RETRY_FIRST (20 * VRB_MSEC)
 #define RETRY_LAST  (5 * VRB_SECOND)
-/* between looks at the claim, without a progress thread */
+/* Between looks at a claim that no thread watches. */
 #define LOOK	    (250 * VRB_MSEC)
 
 /* Under vrb.poll_lock, once it is started. */
@@ -132,11 +132,11 @@ static void arm(uint64_t pause)
 
 static bool on_claim(void *arg, int fd);
 
-/* Polls look at it where no thread does. */
+/* Where no thread watches it, polls look at it. */
 static void watch_claim(void)
 {
-	if (progress_watch(vrb.progress, relayed.claim, PROGRESS_OWN, on_claim, NULL) ||
-	    !config_get()->progress_thread)
+	if (!config_get()->progress_thread ||
+	    progress_watch(vrb.progress, relayed.claim, PROGRESS_OWN, on_claim, NULL))
 		arm(LOOK);
 }
 

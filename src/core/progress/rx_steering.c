@@ -49,7 +49,7 @@ static struct {
 
 bool vrb_steers(void)
 {
-	return vrb.wire && host_shared(vrb.host) && !load_relaxed(&vrb.wire->relayed);
+	return vrb.wire && host_shared(vrb.host) && !load_acquire(&vrb.wire->relayed);
 }
 
 static void read_map(void)
