@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "wire/claim.h"
 
+#include <errno.h>
 #include <inttypes.h>
 #include <stddef.h>
 #include <stdio.h>
@@ -35,7 +36,7 @@ int claim_port(uint16_t port, uint64_t group)
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	const size_t cap = sizeof(sun.sun_path) - 1;
 	int fd = open_socket();
-	int len;
+	int len, err;
 
 	if (fd < 0)
 		return -1;
@@ -45,8 +46,10 @@ int claim_port(uint16_t port, uint64_t group)
 	if (bind(fd, (struct sockaddr *)&sun, address_length((size_t)len)) == 0 &&
 	    listen(fd, BACKLOG) == 0)
 		return fd;
+	err = errno;
 	log_debug(LOG_WIRE, "cannot claim UDP port %u for this run directory: %m", port);
 	close(fd);
+	errno = err;
 	return -1;
 }
 
@@ -85,38 +88,79 @@ bool claim_of_others(uint16_t port, uint64_t group)
 	return find(port, group, any, NULL);
 }
 
+/* Returns false if nobody holds the port; *user is left alone if the kernel does not say. */
+static bool find_user(const char *list, uint16_t port, uid_t *user)
+{
+	FILE *f = fopen(list, "re");
+	char line[512];
+	bool found = !f;
+
+	while (!found && fgets(line, sizeof(line), f)) {
+		unsigned int local, owner;
+
+		found = sscanf(line, " %*u: %*[^:]:%x %*s %*s %*s %*s %*s %u", &local,
+			       &owner) == 2 && local == port;
+		if (found)
+			*user = owner;
+	}
+	if (f)
+		fclose(f);
+	return found;
+}
+
 struct connection {
 	int fd;
-	struct ucred owner;
+	int err;		/* why there is none */
+	uid_t user;		/* who holds the port; -1: unknown */
 };
 
-/* A process of an earlier version has a claim that cannot be connected to, and does not relay. */
+/*
+ * Others may make claims to a port that they do not hold. A process of an earlier version has a
+ * claim that cannot be connected to, and does not relay.
+ */
 static bool connect_to(const char *name, void *arg)
 {
 	struct sockaddr_un sun = { .sun_family = AF_UNIX };
 	struct connection *c = arg;
-	socklen_t len = sizeof(c->owner);
+	struct ucred owner;
+	socklen_t len = sizeof(owner);
 	size_t n = strlen(name);
 
 	if (n > sizeof(sun.sun_path) - 1)
 		return false;
 	memcpy(sun.sun_path + 1, name, n);
 	c->fd = open_socket();
-	if (c->fd < 0)
+	if (c->fd < 0) {
+		c->err = errno;
 		return false;
-	if (connect(c->fd, (struct sockaddr *)&sun, address_length(n)) == 0 &&
-	    getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &c->owner, &len) == 0)
+	}
+	if (connect(c->fd, (struct sockaddr *)&sun, address_length(n)) < 0) {
+		if (errno == EAGAIN)
+			c->err = EAGAIN;
+	} else if (getsockopt(c->fd, SOL_SOCKET, SO_PEERCRED, &owner, &len) == 0 &&
+		   (c->user == (uid_t)-1 || c->user == owner.uid)) {
+		c->user = owner.uid;
 		return true;
+	}
 	close(c->fd);
 	return false;
 }
 
 int claim_connect(uint16_t port, uint64_t group, uid_t *user)
 {
-	struct connection c;
+	struct connection c = { .err = EADDRINUSE, .user = (uid_t)-1 };
 
-	if (!find(port, group, connect_to, &c))
+	if (!find_user("/proc/net/udp", port, &c.user) &&
+	    !find_user("/proc/net/udp6", port, &c.user)) {
+		errno = ENOENT;
 		return -1;
-	*user = c.owner.uid;
-	return c.fd;
+	}
+	if (find(port, group, connect_to, &c)) {
+		*user = c.user;
+		return c.fd;
+	}
+	if (c.err == EAGAIN)
+		*user = c.user;
+	errno = c.err;
+	return -1;
 }

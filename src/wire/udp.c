@@ -337,6 +337,8 @@ static int open_claimed(struct udp_wire *u)
 	if (err)
 		return err;
 	u->claim = claim_port(u->wire.port, group);
+	if (u->claim < 0 && file_is_shortage(errno))
+		return errno;
 	return u->group && claim_of_others(u->wire.port, group) ? EADDRINUSE : 0;
 }
 
@@ -403,8 +405,10 @@ int udp_take_port(struct wire *w, uint64_t group)
 	struct udp_wire *to = to_udp(w), *from = make_wire(w->port, group, NULL);
 	int err = from ? open_claimed(from) : ENOMEM;
 
-	if (!err)
+	if (!err) {
 		to->number_holder = fcntl(to->fd[first_family(w)], F_DUPFD_CLOEXEC, 0);
+		err = to->number_holder < 0 ? errno : 0;
+	}
 	for (unsigned int i = 0; !err && i < UDP_FAMILIES; i++)
 		move_socket(to, from, i);
 	if (!err) {

@@ -6,11 +6,13 @@ only one of them holds the UDP port, and relays packets to the other.
     relay.py BUILD_DIR GROUP [part of a case's name]
 
 Groups: `verbs`, `rdmacm`: on one host, with the port held by either end and by a third user;
-`hosts`: a relayed process, and one in another network namespace; `ends`: the holder ends.
+`hosts`: a relayed process, and one in another network namespace; `ends`: the holder ends, or its
+claim is forged or full.
 """
 import contextlib
 import os
 import shutil
+import socket
 import sys
 import tempfile
 import time
@@ -197,8 +199,69 @@ def multicast(bench):
             raise Failure(f"expected a warning:\n{receiver.describe()}")
 
 
+@contextlib.contextmanager
+def forged_claim(bench):
+    """A claim to the port that is none of Verbena's."""
+    with socket.socket(socket.AF_UNIX) as claim:
+        claim.bind(f"\0verbena-udp-{bench.udp_port}-{1:016x}-{1:016x}")
+        claim.listen(16)
+        claim.settimeout(harness.LIMIT_S)
+        yield claim
+
+
+def forged(bench):
+    """Who claims the port without holding it is not connected to. The port is taken later."""
+    with forged_claim(bench) as claim, holder(bench, Owner(bench, 1).prefix()) as process:
+        claim.setblocking(False)
+        try:
+            claim.accept()
+            raise Failure(f"connected to a forged claim:\n{process.describe()}")
+        except BlockingIOError:
+            claim.close()
+        wait_for(process, lambda: TAKEN in process.output(), "did not take the port")
+
+
+def brief(bench):
+    """Claims that end at once do not keep a process busy: it pauses for 20 ms and more."""
+    owner = Owner(bench, 1)
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as port, forged_claim(bench) as claim:
+        port.bind(("", bench.udp_port))
+        with holder(bench, owner.prefix()) as process:
+            start = time.monotonic()
+            for _ in range(6):
+                claim.accept()[0].close()
+            if time.monotonic() - start < 0.3:
+                raise Failure(f"no pauses:\n{process.describe()}")
+            port.close()
+            claim.close()
+            wait_for(process, lambda: TAKEN in process.output(), "did not take the port")
+
+
+def full(bench):
+    """Too many have connected to the holder's claim: others are relayed to all the same."""
+    ends = [Owner(bench, 1), Owner(bench, 2)]
+    port = bench.ports.take()
+    argv = [*VERBS[0].split(), "-d", "lo0", "-p", str(port)]
+    with holder(bench, ends[0].prefix()) as first, open("/proc/net/unix", encoding="ascii",
+                                                       errors="replace") as sockets:
+        name = next(line.split("@", 1)[1].rstrip("\n") for line in sockets
+                    if f"@verbena-udp-{bench.udp_port}-" in line)
+        with contextlib.suppress(BlockingIOError):
+            while True:
+                with socket.socket(socket.AF_UNIX) as one:
+                    one.setblocking(False)
+                    one.connect("\0" + name)
+        outputs = bench.pair(argv, [*argv, "127.0.0.1"], port, server_prefix=ends[0].prefix(),
+                             client_prefix=ends[1].prefix())
+        expect_relayed(outputs[1], True)
+        with holder(bench, ends[1].prefix()) as second:
+            first.kill()
+            wait_for(second, lambda: TAKEN in second.output(), "did not take the port")
+
+
 def ends_of_holders(_):
-    return [("killed", killed), ("left", left), ("multicast", multicast)]
+    return [("killed", killed), ("left", left), ("multicast", multicast), ("forged", forged),
+            ("brief", brief), ("full", full)]
 
 
 GROUPS = {"verbs": verbs, "rdmacm": cm, "hosts": hosts, "ends": ends_of_holders}

@@ -8,8 +8,11 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include "host/host.h"
@@ -167,6 +170,103 @@ static void the_next_one_takes_the_port(void **state)
 	wire_close(again);
 }
 
+static void a_claim_counts_only_with_the_port(void **state)
+{
+	int forged = claim_port(env_port, ENV_GROUP), claim;
+	struct wire *holder;
+	uid_t user;
+
+	assert_true(forged >= 0);
+	assert_int_equal(claim_connect(env_port, OTHER_GROUP, &user), -1);
+	assert_int_equal(errno, ENOENT);
+	holder = env_open();
+	claim = claim_connect(env_port, OTHER_GROUP, &user);
+	assert_true(claim >= 0);
+	assert_int_equal(user, geteuid());
+	close(claim);
+	wire_close(holder);
+	close(forged);
+}
+
+/* The full name of the claim to env_port, of which there is one. */
+static socklen_t find_claim(struct sockaddr_un *sun)
+{
+	FILE *f = fopen("/proc/net/unix", "re");
+	char line[512], wanted[32], *name = NULL;
+	socklen_t len;
+
+	assert_non_null(f);
+	snprintf(wanted, sizeof(wanted), "@verbena-udp-%u-", env_port);
+	while (!name && fgets(line, sizeof(line), f))
+		name = strstr(line, wanted);
+	fclose(f);
+	assert_non_null(name);
+	*sun = (struct sockaddr_un){ .sun_family = AF_UNIX };
+	len = (socklen_t)strcspn(name, "\n");
+	memcpy(sun->sun_path + 1, name + 1, len - 1);
+	return (socklen_t)offsetof(struct sockaddr_un, sun_path) + len;
+}
+
+/* Connections stay although those who made them have ended. */
+static void a_claim_may_be_full(void **state)
+{
+	struct wire *holder = env_open();
+	struct sockaddr_un sun;
+	socklen_t len = find_claim(&sun);
+	uid_t user = (uid_t)-1;
+	int err = 0;
+
+	while (!err) {
+		int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+		assert_true(fd >= 0);
+		err = connect(fd, (struct sockaddr *)&sun, len) < 0 ? errno : 0;
+		close(fd);
+	}
+	assert_int_equal(err, EAGAIN);
+	assert_int_equal(claim_connect(env_port, OTHER_GROUP, &user), -1);
+	assert_int_equal(errno, EAGAIN);
+	assert_int_equal(user, geteuid());
+	wire_close(holder);
+	assert_int_equal(claim_connect(env_port, OTHER_GROUP, &user), -1);
+	assert_int_equal(errno, ENOENT);
+}
+
+static void limit_files(rlim_t n, struct rlimit *before)
+{
+	struct rlimit limit;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, before), 0);
+	limit = (struct rlimit){ n, before->rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+}
+
+/* It is taken with the claim and with the number, or not at all. */
+static void the_port_is_taken_whole(void **state)
+{
+	enum { MAX = 16 };
+	struct wire *w, *again;
+	unsigned int number, n;
+	int err = EMFILE;
+
+	w = open_number(&number);
+	for (n = 0; err && n < MAX; n++) {
+		struct rlimit before;
+		int next = dup(STDERR_FILENO);
+
+		close(next);
+		limit_files((rlim_t)next + n, &before);
+		err = udp_take_port(w, ENV_GROUP);
+		assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+		assert_true(!err || err == EMFILE);
+		assert_int_equal(w->relayed, err != 0);
+		assert_int_equal(udp_open_relayed(env_port, number, &again), EADDRINUSE);
+	}
+	assert_int_equal(err, 0);
+	assert_true(claim_of_others(env_port, OTHER_GROUP));
+	wire_close(w);
+}
+
 /* ---- host/relay.h ---- */
 
 static struct host *join(char dir[64])
@@ -268,6 +368,9 @@ int main(void)
 		cmocka_unit_test_setup(only_a_holder_is_believed, env_new_port),
 		cmocka_unit_test_setup(it_sends_from_the_port_of_its_number, env_new_port),
 		cmocka_unit_test_setup(the_next_one_takes_the_port, env_new_port),
+		cmocka_unit_test_setup(a_claim_counts_only_with_the_port, env_new_port),
+		cmocka_unit_test_setup(a_claim_may_be_full, env_new_port),
+		cmocka_unit_test_setup(the_port_is_taken_whole, env_new_port),
 		cmocka_unit_test(a_number_has_its_qp_numbers),
 		cmocka_unit_test_setup(requests_find_their_listener, env_new_port),
 	};

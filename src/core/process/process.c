@@ -27,6 +27,7 @@
 #include "core/mem/key_table.h"
 #include "core/mem/mr.h"
 #include "core/process/context_open.h"
+#include "core/process/wire_open.h"
 #include "core/progress/flush_thread.h"
 #include "core/progress/poll_loop.h"
 #include "core/progress/relayed.h"

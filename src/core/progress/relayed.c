@@ -19,97 +19,44 @@
 #include "run/progress.h"
 #include "util/atomic.h"
 #include "util/cancel.h"
-#include "util/file_room.h"
 #include "wire/claim.h"
 #include "wire/udp.h"
 
-enum { NUMBERS = NET_RELAY_LAST - NET_RELAY_FIRST + 1 };
-
 /* Between looks for a holder of the port: where two begin to hold it at once, neither does. */
 #define RETRY_FIRST (20 * VRB_MSEC)
-#define RETRY_LAST  (5 * VRB_SECOND)
+#define RETRY_LAST  (100 * VRB_MSEC)
+#define FOREIGN	    (1 * VRB_SECOND)	/* the same where what holds it does not relay */
+#define BRIEF	    (100 * VRB_MSEC)	/* a claim that ends sooner */
 /* Between looks at a claim that no thread watches. */
-#define LOOK	    (250 * VRB_MSEC)
+#define LOOK	    (100 * VRB_MSEC)
 
 /* Under vrb.poll_lock, once it is started. */
 static struct {
 	int claim;		/* the connection to a holder's; -1: none */
 	bool started;
-	uint64_t pause;
+	uint64_t since, pause;
 	struct object_timer timer;
 } relayed = { .claim = -1 };
 
-/* ---- opening ---- */
-
-static int open_number(uint16_t port, unsigned int number)
+static void let_go(void)
 {
-	struct wire *w;
-	int err = udp_open_relayed(port, number, &w);
-
-	if (err)
-		return err;
-	err = host_relay_take(vrb.host, number);
-	if (err)
-		wire_close(w);
-	else
-		vrb.wire = w;
-	return err;
+	if (relayed.claim >= 0)
+		close(relayed.claim);
+	relayed.claim = -1;
 }
 
-static bool connect_to_holder(void)
+int vrb_relayed_connect(void)
 {
-	uid_t user;
+	uid_t user = (uid_t)-1;
+	int err;
 
 	relayed.claim = claim_connect(config_get()->udp_port, host_group(vrb.host), &user);
-	if (relayed.claim < 0)
-		return false;
-	host_relay_trust(vrb.host, user);
-	return true;
-}
-
-/* A number is in use where its port or its first QP numbers are. */
-static int open_relayed(uint16_t port)
-{
-	uint32_t start = (uint32_t)config_random();
-	int err = EADDRINUSE;
-
-	for (uint32_t i = 0; (err == EADDRINUSE || err == EEXIST) && i < NUMBERS; i++)
-		err = open_number(port, NET_RELAY_FIRST + (start + i) % NUMBERS);
+	err = relayed.claim < 0 ? errno : 0;
+	if (!err || err == EAGAIN)
+		host_relay_trust(vrb.host, user);
+	relayed.since = clock_now();
 	return err;
 }
-
-static int give_up(int err)
-{
-	udp_complain(config_get()->udp_port, host_group(vrb.host), err);
-	return file_is_shortage(err) ? err : 0;
-}
-
-int vrb_wire_open(void)
-{
-	uint16_t port = config_get()->udp_port;
-	int err = udp_open(port, host_group(vrb.host), &vrb.wire);
-
-	if (!err)
-		return 0;
-	vrb.wire = NULL;
-	if (err != EADDRINUSE)
-		return give_up(err);
-	errno = 0;
-	if (!connect_to_holder())
-		return give_up(file_is_shortage(errno) ? errno : err);
-	err = open_relayed(port);
-	if (err) {
-		log_warn(LOG_CORE, "cannot reach other hosts: no relay number: %s", strerror(err));
-		close(relayed.claim);
-		relayed.claim = -1;
-		return file_is_shortage(err) ? err : 0;
-	}
-	log_info(LOG_CORE, "another user or run directory holds UDP port %u: its processes relay "
-		 "packets to this one, number %u", port, host_relay_number(vrb.host));
-	return 0;
-}
-
-/* ---- following the holder ---- */
 
 /* Must hold vrb.poll_lock, as must those below. */
 static bool take_port(void)
@@ -140,15 +87,20 @@ static void watch_claim(void)
 		arm(LOOK);
 }
 
+static void look_later(uint64_t longest)
+{
+	arm(relayed.pause + config_random() % relayed.pause);
+	relayed.pause = min(2 * relayed.pause, longest);
+}
+
 static void look_for_holder(void)
 {
-	if (connect_to_holder()) {
-		relayed.pause = RETRY_FIRST;
+	int err = vrb_relayed_connect();
+
+	if (!err)
 		watch_claim();
-	} else if (!take_port()) {
-		relayed.pause = min(2 * relayed.pause, RETRY_LAST);
-		arm(relayed.pause + config_random() % relayed.pause);
-	}
+	else if (!take_port())
+		look_later(err == EADDRINUSE ? FOREIGN : RETRY_LAST);
 }
 
 /* A poller may be here, too. */
@@ -161,21 +113,27 @@ static void follow(void)
 	cancel_on(cancel);
 }
 
-static void let_go(void)
+/* A claim that ends at once, again and again, must not keep this process busy. */
+static void claim_has_ended(void)
 {
-	close(relayed.claim);
-	relayed.claim = -1;
+	bool brief = !time_reached(time_after(relayed.since, BRIEF), clock_now());
+
+	let_go();
+	if (brief) {
+		look_later(RETRY_LAST);
+	} else {
+		relayed.pause = RETRY_FIRST;
+		follow();
+	}
 }
 
-/* The claim has ended. The callback may stop its own watch. */
+/* The callback may stop its own watch. */
 static bool on_claim(void *arg, int fd)
 {
 	progress_unwatch(vrb.progress, fd);
 	lock_acquire(&vrb.poll_lock);
-	if (relayed.claim == fd) {
-		let_go();
-		follow();
-	}
+	if (relayed.claim == fd)
+		claim_has_ended();
 	lock_release(&vrb.poll_lock);
 	return true;
 }
@@ -191,14 +149,14 @@ static bool claim_ended(void)
 
 static void on_timer(struct object_timer *d, struct expiry *e)
 {
-	if (relayed.claim >= 0 && !claim_ended()) {
-		arm(LOOK);
-		return;
-	}
-	if (relayed.claim >= 0)
-		let_go();
-	if (load_relaxed(&vrb.wire->relayed))
+	if (relayed.claim >= 0) {
+		if (claim_ended())
+			claim_has_ended();
+		else
+			arm(LOOK);
+	} else if (load_relaxed(&vrb.wire->relayed)) {
 		follow();
+	}
 }
 
 static bool on_request(void *arg, int fd)
@@ -211,15 +169,17 @@ int vrb_relayed_start(void)
 	int err;
 
 	relayed.pause = RETRY_FIRST;
-	relayed.started = relayed.claim >= 0;
+	relayed.started = vrb.wire && load_relaxed(&vrb.wire->relayed);
 	if (!relayed.started)
 		return 0;
 	err = vrb_timer_add(&relayed.timer, on_timer);
 	if (!err)
 		err = progress_watch(vrb.progress, host_relay_fd(vrb.host), PROGRESS_OWN,
 				     on_request, NULL);
-	if (!err)
+	if (!err && relayed.claim >= 0)
 		watch_claim();
+	else if (!err)
+		look_later(RETRY_LAST);
 	return err;
 }
 
@@ -239,8 +199,7 @@ void vrb_relayed_stop(void)
 
 void vrb_relayed_forget(void)
 {
-	if (relayed.claim >= 0)
-		let_go();
+	let_go();
 	relayed.started = false;
 	relayed.timer = (struct object_timer){ 0 };
 }

@@ -9,10 +9,10 @@
 #define VRB_CORE_PROGRESS_RELAYED_H
 
 /*
- * Opens vrb.wire: on the port, or else relayed to. NULL: neither is possible, which was logged.
- * Before the rx queues are started. Returns 0, or EMFILE or ENFILE.
+ * Connects to the claim of a holder. Returns 0 or why it is not connected (wire/claim.h). Before
+ * vrb_relayed_start().
  */
-int vrb_wire_open(void);
+int vrb_relayed_connect(void);
 
 /* Follows the holders of the port, from now on. Returns 0 or an errno value. */
 int vrb_relayed_start(void);
@@ -20,7 +20,7 @@ int vrb_relayed_start(void);
 /* Must hold no lock: it waits for the progress thread. */
 void vrb_relayed_stop(void);
 
-/* In a forked child. */
+/* In a forked child, or before the start: ends the connection. */
 void vrb_relayed_forget(void);
 
 #endif
