@@ -13,7 +13,10 @@
 #include "run/config.h"
 #include "run/log.h"
 
-enum { BACKLOG = 4096 };	/* processes that one claim serves; the kernel may allow fewer */
+enum {
+	BACKLOG = 4096,		/* processes that one claim serves; the kernel may allow fewer */
+	LISTENS = 1 << 16,	/* flag in /proc/net/unix */
+};
 
 /* The group and a number unique to the process follow. */
 static int print_port(char *to, size_t cap, uint16_t port)
@@ -53,8 +56,12 @@ int claim_port(uint16_t port, uint64_t group)
 	return -1;
 }
 
-/* Calls fn with each name of a claim of others until it returns true; returns whether it did. */
-static bool find(uint16_t port, uint64_t group, bool (*fn)(const char *name, void *arg), void *arg)
+/*
+ * Calls fn with each name of a claim of others until it returns true; returns whether it did. The
+ * kernel also lists connections, under the name of their claim: they do not listen.
+ */
+static bool find(uint16_t port, uint64_t group, bool listening,
+		 bool (*fn)(const char *name, void *arg), void *arg)
 {
 	FILE *f = fopen("/proc/net/unix", "re");
 	char line[512], wanted[32];
@@ -65,8 +72,12 @@ static bool find(uint16_t port, uint64_t group, bool (*fn)(const char *name, voi
 	print_port(wanted + 1, sizeof(wanted) - 1, port);
 	while (f && !found && fgets(line, sizeof(line), f)) {
 		char *name = strstr(line, wanted);
+		unsigned int flags;
 		uint64_t other;
 
+		if (listening && (sscanf(line, "%*s %*s %*s %x", &flags) != 1 ||
+				  !(flags & LISTENS)))
+			continue;
 		if (!name || sscanf(name + strlen(wanted), "%16" SCNx64, &other) != 1 ||
 		    other == group)
 			continue;
@@ -85,7 +96,7 @@ static bool any(const char *name, void *arg)
 
 bool claim_of_others(uint16_t port, uint64_t group)
 {
-	return find(port, group, any, NULL);
+	return find(port, group, false, any, NULL);
 }
 
 /* Returns false if nobody holds the port; *user is left alone if the kernel does not say. */
@@ -155,7 +166,7 @@ int claim_connect(uint16_t port, uint64_t group, uid_t *user)
 		errno = ENOENT;
 		return -1;
 	}
-	if (find(port, group, connect_to, &c)) {
+	if (find(port, group, true, connect_to, &c)) {
 		*user = c.user;
 		return c.fd;
 	}
