@@ -54,7 +54,7 @@ static int take_error(int fd)
 }
 
 int relay_packet(struct wire *w, unsigned int number, const struct net_path *path,
-		 const void *data, size_t len)
+		 const void *data, size_t len, bool look)
 {
 	unsigned int family = w->ipv4 ? UDP_IPV4 : UDP_IPV6;
 	struct relay_head head = {
@@ -72,12 +72,14 @@ int relay_packet(struct wire *w, unsigned int number, const struct net_path *pat
 	if (number < NET_RELAY_FIRST || number > NET_RELAY_LAST || load_relaxed(&w->relayed))
 		return ENOENT;
 	mh.msg_namelen = loopback(&to, family, relay_port(number));
-	take_error(fd);
+	if (look)
+		take_error(fd);
+	/* The error of an older packet is told once. */
 	for (unsigned int i = 0; sent < 0 && sent != -EAGAIN && i < TRIES; i++)
 		sent = sys_sendmsg(fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
 	if (sent < 0)
 		return (int)-sent;
-	return take_error(fd) == ECONNREFUSED ? ENOENT : 0;
+	return look && take_error(fd) == ECONNREFUSED ? ENOENT : 0;
 }
 
 static bool is_loopback(const struct net_addr *a)

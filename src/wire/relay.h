@@ -25,11 +25,12 @@ uint16_t relay_port(unsigned int number);
 
 /*
  * Sends a packet, which has arrived on `path`, to the process with this number. Returns 0; ENOENT:
- * there is no such process, as far as is known at once, or this one relays nothing; or the error of
- * the socket. The packet may be lost, as on a network. Any thread.
+ * this process relays nothing, it is no number or, if `look` is set, there is no such process, as
+ * far as is known at once, for two more system calls; or the error of the socket. The packet may be
+ * lost, as on a network. Any thread.
  */
 int relay_packet(struct wire *w, unsigned int number, const struct net_path *path,
-		 const void *data, size_t len);
+		 const void *data, size_t len, bool look);
 
 /*
  * Of a relayed packet, takes off the head and restores the path. False: it is not intact, or its

@@ -62,15 +62,15 @@ static void a_packet_arrives_with_its_path(void **state)
 	w = open_number(&number);
 	fill(data);
 	for (unsigned int i = 0; i < ARRAY_SIZE(paths); i++) {
-		assert_int_equal(relay_packet(holder, number, &paths[i], data, LEN), 0);
+		assert_int_equal(relay_packet(holder, number, &paths[i], data, LEN, true), 0);
 		assert_int_equal(env_receive(w, &in, 1), 1);
 		assert_int_equal(in.len, LEN);
 		assert_memory_equal(in.data, data, LEN);
 		assert_memory_equal(&in.path, &paths[i], sizeof(in.path));
 		assert_false(in.id_known);
 	}
-	assert_int_equal(relay_packet(holder, NET_RELAY_FIRST - 1, paths, data, LEN), ENOENT);
-	assert_int_equal(relay_packet(w, number, paths, data, LEN), ENOENT);
+	assert_int_equal(relay_packet(holder, NET_RELAY_FIRST - 1, paths, data, LEN, true), ENOENT);
+	assert_int_equal(relay_packet(w, number, paths, data, LEN, true), ENOENT);
 	wire_close(w);
 	wire_close(holder);
 }
@@ -92,7 +92,7 @@ static void only_a_holder_is_believed(void **state)
 	/* What a holder sends, as another process sees it; then the same from that one. */
 	wire_close(w);
 	assert_int_equal(bind(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	assert_int_equal(relay_packet(holder, number, &path, data, LEN), 0);
+	assert_int_equal(relay_packet(holder, number, &path, data, LEN, true), 0);
 	got = (int)recv(fd, copy, sizeof(copy), 0);
 	assert_true(got > LEN);
 	close(fd);
@@ -101,9 +101,9 @@ static void only_a_holder_is_believed(void **state)
 	assert_int_equal(sendto(fd, copy, (size_t)got, 0, (struct sockaddr *)&to, sizeof(to)), got);
 	assert_int_equal(env_drain(w), 0);
 	/* A packet of the holder that is not relayed. */
-	assert_int_equal(relay_packet(holder, number, &path, data, 0), 0);
+	assert_int_equal(relay_packet(holder, number, &path, data, 0, true), 0);
 	assert_int_equal(env_drain(w), 0);
-	assert_int_equal(relay_packet(holder, number, &path, data, LEN), 0);
+	assert_int_equal(relay_packet(holder, number, &path, data, LEN, true), 0);
 	assert_int_equal(env_receive(w, &in, 1), 1);
 	close(fd);
 	wire_close(w);

@@ -406,7 +406,8 @@ static bool relay_to(const struct routed_mad *r, unsigned int number)
 		return false;
 	icrc = htole32(roce_icrc(r->path, 0, packet, len));
 	memcpy(packet + len, &icrc, sizeof(icrc));
-	err = relay_packet(vrb.wire, number, r->path, packet, len + ROCE_ICRC_LEN);
+	err = relay_packet(vrb.wire, number, r->path, packet, len + ROCE_ICRC_LEN,
+			   true);
 	return err != ENOENT;
 }
 

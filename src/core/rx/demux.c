@@ -200,12 +200,17 @@ static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_
 	vrb_rx_deliver(qp, raw, r, now);
 }
 
+static bool is_datagram(const struct roce_pkt *pkt)
+{
+	return (pkt->bth.opcode & ROCE_SERVICE_MASK) == ROCE_SERVICE_UD;
+}
+
 /* Of connected services the peer's requester tells. */
 static void drop_unknown(const struct roce_pkt *pkt, const struct net_path *path,
 			 struct vrb_rx_queue *r)
 {
 	count(&r->stats.unknown_qp, 1);
-	if (path && (pkt->bth.opcode & ROCE_SERVICE_MASK) == ROCE_SERVICE_UD)
+	if (path && is_datagram(pkt))
 		vrb_report_no_qp(&path->src, pkt->deth.src_qpn, pkt->bth.dest_qpn);
 }
 
@@ -214,8 +219,9 @@ static void relay(const struct roce_pkt *pkt, const uint8_t *data, size_t len,
 		  struct vrb_rx_queue *r)
 {
 	unsigned int number = pkt->bth.dest_qpn >> NET_RELAY_QPN_BITS;
+	bool look = is_datagram(pkt);	/* drop_unknown() tells of these only */
 
-	switch (relay_packet(r->wire, number, &pkt->path, data, len)) {
+	switch (relay_packet(r->wire, number, &pkt->path, data, len, look)) {
 	case 0:
 		count(&r->stats.handed, 1);
 		break;
