@@ -151,13 +151,6 @@ int netdev_list(struct netdev **list, unsigned int *count)
 	return err;
 }
 
-static bool is_loopback(const struct net_addr *addr)
-{
-	static const struct net_addr one = { { [15] = 1 } };
-
-	return net_is_ipv4(addr) ? addr->raw[12] == IN_LOOPBACKNET : net_addr_equal(addr, &one);
-}
-
 /* An address is local if a socket can be bound to it. */
 bool netdev_owns(const struct net_addr *addr, uint32_t ifindex, const struct net_addr *known)
 {
@@ -180,7 +173,7 @@ bool netdev_owns(const struct net_addr *addr, uint32_t ifindex, const struct net
 		own = bind(fd, sa, ipv4 ? sizeof(sin) : sizeof(sin6)) == 0;
 		close(fd);
 	} else {
-		own = is_loopback(addr) || (known && net_addr_equal(addr, known));
+		own = net_is_loopback(addr) || (known && net_addr_equal(addr, known));
 	}
 	cancel_on(cancel);
 	return own;

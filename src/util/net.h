@@ -88,4 +88,12 @@ static inline bool net_is_multicast(const struct net_addr *a)
 	return a->raw[0] == 0xff || (net_is_ipv4(a) && (a->raw[12] & 0xf0) == 0xe0);
 }
 
+/* IPv4 127.0.0.0/8 in mapped form, or IPv6 ::1. */
+static inline bool net_is_loopback(const struct net_addr *a)
+{
+	static const struct net_addr one = { { [15] = 1 } };
+
+	return net_is_ipv4(a) ? a->raw[12] == 127 : net_addr_equal(a, &one);
+}
+
 #endif

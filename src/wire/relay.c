@@ -82,18 +82,11 @@ int relay_packet(struct wire *w, unsigned int number, const struct net_path *pat
 	return look && take_error(fd) == ECONNREFUSED ? ENOENT : 0;
 }
 
-static bool is_loopback(const struct net_addr *a)
-{
-	static const struct net_addr ipv6 = { .raw = { [15] = 1 } };
-
-	return net_addr_equal(a, &ipv6) || (net_is_ipv4(a) && a->raw[12] == IN_LOOPBACKNET);
-}
-
 bool relay_unwrap(struct wire_pkt *pkt, uint16_t port)
 {
 	struct relay_head head;
 
-	if (pkt->path.src_port != port || !is_loopback(&pkt->path.src) ||
+	if (pkt->path.src_port != port || !net_is_loopback(&pkt->path.src) ||
 	    pkt->len <= sizeof(head) || pkt->len > sizeof(head) + WIRE_MAX_PACKET)
 		return false;
 	memcpy(&head, pkt->data, sizeof(head));

@@ -3,7 +3,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "core/base/state.h"
 #include "core/progress/relayed.h"
@@ -12,9 +11,12 @@
 #include "run/config.h"
 #include "run/log.h"
 #include "util/file_room.h"
+#include "util/sleep.h"
 #include "wire/udp.h"
 
-enum { NUMBERS = NET_RELAY_LAST - NET_RELAY_FIRST + 1, LOOKS = 10, PAUSE_US = 5000 };
+enum { NUMBERS = NET_RELAY_LAST - NET_RELAY_FIRST + 1, LOOKS = 10 };
+
+#define PAUSE (5 * VRB_MSEC)
 
 static int open_number(uint16_t port, unsigned int number)
 {
@@ -61,7 +63,7 @@ int vrb_wire_open(void)
 	/* Who has just bound it will claim it. */
 	for (unsigned int i = 0; err == EADDRINUSE && i < LOOKS; i++) {
 		if (i)
-			usleep(PAUSE_US);
+			sleep_whole(PAUSE);
 		err = vrb_relayed_connect();
 	}
 	/* Where nobody holds the port, another one has just begun or ended to. */
