@@ -12,6 +12,7 @@
 
 #include "host/inbox.h"
 #include "host/state.h"
+#include "host/steer.h"
 #include "run/log.h"
 #include "util/atomic.h"
 #include "util/cancel.h"

@@ -83,6 +83,9 @@ struct host {
 	uint8_t deaf[HOST_SLOTS / 8];
 };
 
+/* Checks and copies what a slot says; false: it is empty. */
+bool slot_peer(const struct table_slot *s, struct host_peer *peer);
+
 void relay_init(struct relay *r);
 void relay_close(struct relay *r);
 

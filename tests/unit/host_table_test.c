@@ -13,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "host/steer.h"
 #include "host/table.h"
 #include "host_env.h"
 #include "left_out.h"

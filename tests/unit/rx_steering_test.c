@@ -19,7 +19,7 @@
 #include "core/base/path_flows.h"
 #include "core/progress/poll_loop.h"
 #include "core/progress/rx_queue.h"
-#include "host/host.h"
+#include "host/steer.h"
 #include "place.h"
 #include "util/be.h"
 #include "util/compiler.h"

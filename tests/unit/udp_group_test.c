@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "host/host.h"
+#include "host/steer.h"
 #include "place.h"
 #include "util/be.h"
 #include "util/compiler.h"

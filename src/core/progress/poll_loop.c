@@ -35,6 +35,7 @@
 #include "core/tx/tx_batch.h"
 #include "core/tx/tx_sched.h"
 #include "host/host.h"
+#include "host/steer.h"
 #include "run/clock.h"
 #include "run/config.h"
 #include "run/progress.h"

@@ -9,7 +9,7 @@
 
 #include "core/base/state.h"
 #include "core/progress/rx_queue.h"
-#include "host/host.h"
+#include "host/steer.h"
 #include "run/clock.h"
 #include "run/log.h"
 #include "util/atomic.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Keeps the kernel's steering program up to date, so that packets for this process's QPs arrive at
- * its own sockets. wire/udp.h describes the steps, host/host.h what processes publish. Everything
+ * its own sockets. wire/udp.h describes the steps, host/steer.h what processes publish. Everything
  * is under vrb.poll_lock unless stated otherwise.
  */
 #ifndef VRB_CORE_PROGRESS_RX_STEERING_H
