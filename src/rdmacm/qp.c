@@ -246,6 +246,16 @@ static void note_number(struct cma_id *id, uint32_t qpn)
 	cma_unlock();
 }
 
+static bool listens(const struct cma_id *id)
+{
+	bool yes;
+
+	cma_lock();
+	yes = id->state == ID_LISTEN;
+	cma_unlock();
+	return yes;
+}
+
 int qp_create(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 {
 	const struct ibv_qp_init_attr_ex asked = *attr;
@@ -255,7 +265,7 @@ int qp_create(struct cma_id *id, struct ibv_qp_init_attr_ex *attr)
 	if (!id->pub.verbs || id->pub.qp)
 		return diagnose_invalid("rdma_create_qp: the id %s",
 					id->pub.qp ? "has a QP already" :
-					id->state == ID_LISTEN ?
+					listens(id) ?
 					"listens: the QP is for that of "
 					"RDMA_CM_EVENT_CONNECT_REQUEST" :
 					"has no device: rdma_resolve_addr() comes first");

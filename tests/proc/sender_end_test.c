@@ -26,10 +26,10 @@ static void receive(int sock)
 	alarm(RC_LIMIT_S);
 	rc_open(&rc, SIZE);
 	rc_post_recv(&rc, rc.qp, 0);
-	rc_post_recv(&rc, rc.qp, 1);
 	rc_pair(&rc, sock, &peer, TIMEOUT, RETRIES);
 	CHECK(rc_wait(&rc).status == IBV_WC_SUCCESS);
 	memset(rc.buf, 0, SIZE);
+	rc_post_recv(&rc, rc.qp, 1);
 	child_send(sock, "r", 1);
 	child_recv(sock, &ended, 1);
 	for (int i = 0; i < POLLS && n == 0; i++)

@@ -352,26 +352,22 @@ static void exit_mads_of_thousands_of_connections_all_arrive(void **state)
 
 static void exit_mads_find_room_during_a_flood(void **state)
 {
-	uint64_t now = clock_now();
-
 	let_one_die(MADS);
-	flood(1, now);
+	flood(1, clock_now());
 	assert_int_equal(vrb_gsi_open(&ops, NULL), 0);
-	expire(now + VRB_MSEC);
+	expire(clock_now() + VRB_MSEC);
 	vrb_gsi_close();
 	assert_int_equal(here, MADS);
 }
 
 static void exit_mads_find_room_beside_dreqs(void **state)
 {
-	uint64_t now = clock_now();
-
 	sent = 0;
 	while (sent < ENDS)
 		send_next();
 	let_one_die(MADS);
 	assert_int_equal(vrb_gsi_open(&ops, NULL), 0);
-	expire(now + VRB_MSEC);
+	expire(clock_now() + VRB_MSEC);
 	vrb_gsi_close();
 	assert_int_equal(here, MADS);
 }
