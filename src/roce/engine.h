@@ -227,6 +227,12 @@ static inline uint32_t roce_oldest_unacked(const struct roce_qp *qp)
 	return qp->comp.una;
 }
 
+/* Does the peer expect soft RoCE's ICRC of a FLUSH (icrc.h)? */
+static inline bool roce_flushes_softly(const struct roce_qp *qp)
+{
+	return qp->comp.soft_flush;
+}
+
 /* Does the QP have, or would it have, more than one packet at a time on its path? */
 static inline bool roce_takes_room(const struct roce_qp *qp)
 {

@@ -33,6 +33,7 @@ enum {
 	IP_PROTO_UDP = 17,
 	BTH_VARIANT_BYTE = 4,
 	UDP_MAX_DATA = 65535 - UDP_LEN - IPV4_LEN,
+	SOFT_FLUSH_LEN = ROCE_BTH_LEN + ROCE_FETH_LEN + ROCE_RETH_LEN + ROCE_ICRC_LEN,
 };
 
 #define IPV4_DONT_FRAGMENT 0x4000
@@ -256,6 +257,35 @@ static uint32_t get_icrc(const uint8_t *p)
 
 	memcpy(&v, p, sizeof(v));
 	return le32toh(v);
+}
+
+/* Continues a CRC with the headers of the FLUSH, as they are. */
+static uint32_t append_again(uint32_t crc, const uint8_t *data, size_t len)
+{
+	crc = crc32_gzip_refl(crc, data, len);
+	leave_vectors();
+	return crc;
+}
+
+uint32_t roce_icrc_soft_flush(const struct net_path *path, uint16_t ip_id, const uint8_t *data,
+			      size_t len)
+{
+	return append_again(roce_icrc(path, ip_id, data, len), data, len);
+}
+
+bool roce_icrc_is_soft_flush(const struct net_path *path, bool id_known, uint16_t ip_id,
+			     const uint8_t *data, size_t len)
+{
+	uint32_t difference;
+
+	if (len != SOFT_FLUSH_LEN ||
+	    roce_opcode_info(roce_opcode_of(data))->kind != ROCE_KIND_FLUSH)
+		return false;
+	len -= ROCE_ICRC_LEN;
+	difference = get_icrc(data + len) ^ roce_icrc_soft_flush(path, ip_id, data, len);
+	if (id_known || !net_is_ipv4(&path->dst))
+		return difference == 0;
+	return fits_some_id(difference, 2 * len);
 }
 
 enum roce_icrc_verdict roce_icrc_check_next(struct roce_icrc_front *front,

@@ -83,6 +83,16 @@ static void fill_atomic(const struct send_wqe *w, struct roce_pkt *pkt)
 	pkt->atomic.compare = cmp_swap ? w->atomic.compare_add : 0;
 }
 
+/*
+ * Which ICRC does the peer expect (icrc.h)? If the oldest request goes out again, it may have been
+ * the other one.
+ */
+static void choose_icrc(struct roce_qp *qp)
+{
+	if (qp->req.psn == qp->comp.una && psn_before(qp->req.psn, qp->req.high))
+		qp->comp.soft_flush = !qp->comp.soft_flush;
+}
+
 /* Fills in everything but the payload of the packet at req.psn. */
 static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct roce_pkt *pkt,
 			 uint32_t offset)
@@ -103,6 +113,7 @@ static void fill_headers(struct roce_qp *qp, const struct send_wqe *w, struct ro
 	if (op->kind == ROCE_KIND_FLUSH) {
 		pkt->feth.placement = w->flush.placement;
 		pkt->feth.selectivity = w->flush.selectivity;
+		choose_icrc(qp);
 	}
 	if (op->kind == ROCE_KIND_ATOMIC)
 		fill_atomic(w, pkt);

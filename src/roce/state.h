@@ -83,6 +83,7 @@ struct roce_comp {
 	bool lsn_known;    /* false: the responder does not use credits */
 	bool gap_retried;  /* the gap at una has already caused a retry */
 	bool strayed;      /* before the first ACK: an answer to a PSN that is not in flight */
+	bool soft_flush;   /* the peer expects soft RoCE's ICRC of a FLUSH */
 	uint8_t last_step; /* enum comp_step that ended the last packet; for tracing */
 };
 

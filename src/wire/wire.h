@@ -46,6 +46,7 @@ struct wire_pkt {
 	uint16_t ip_id;
 	bool id_known;
 	bool alone;	/* set by wire_send(): the run must be split */
+	bool soft_flush; /* the sender's: which ICRC it has (roce/icrc.h) */
 };
 
 /* Monotonic. Read without a lock. */

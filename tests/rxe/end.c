@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
+#include <errno.h>
 #include <fcntl.h>
 #include <netdb.h>
 #include <netinet/in.h>
@@ -111,7 +112,7 @@ static struct ibv_ah_attr path(const struct end *e)
 
 static void create(struct end *e, const struct end_setup *setup)
 {
-	struct ibv_qp_init_attr init = {
+	struct ibv_qp_init_attr_ex init = {
 		.send_cq = e->cq,
 		.recv_cq = e->cq,
 		.qp_type = setup->type,
@@ -121,6 +122,10 @@ static void create(struct end *e, const struct end_setup *setup)
 			 .max_send_sge = 2,
 			 .max_recv_sge = 2,
 			 .max_inline_data = 64 },
+		.comp_mask = IBV_QP_INIT_ATTR_PD |
+			     (setup->send_ops ? IBV_QP_INIT_ATTR_SEND_OPS_FLAGS : 0),
+		.pd = e->pd,
+		.send_ops_flags = setup->send_ops,
 	};
 	struct ibv_qp_attr attr = {
 		.qp_state = IBV_QPS_INIT,
@@ -132,7 +137,11 @@ static void create(struct end *e, const struct end_setup *setup)
 	e->mr = ibv_reg_mr(e->pd, e->buf, END_SIZE,
 			   (int)(setup->mr_access ? setup->mr_access
 						  : END_ALL_ACCESS | IBV_ACCESS_MW_BIND));
-	e->qp = ibv_create_qp(e->pd, &init);
+	e->qp = ibv_create_qp_ex(e->ctx, &init);
+	if (!e->qp && setup->send_ops) {
+		printf("not supported: %s\n", strerror(errno));
+		exit(END_NOT_SUPPORTED);
+	}
 	CHECK(e->mr && e->qp);
 	CHECK_EQ(ibv_modify_qp(e->qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
 		(setup->type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)), 0);

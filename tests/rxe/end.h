@@ -19,6 +19,7 @@ enum {
 	END_DEPTH = 64,
 	END_SIZE = 1 << 21,
 	END_QKEY = 0x1234567,
+	END_NOT_SUPPORTED = 77,	/* the program's exit status: this end has no such QPs */
 	END_ALL_ACCESS = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ |
 			 IBV_ACCESS_REMOTE_ATOMIC,
 };
@@ -35,6 +36,7 @@ struct end_place {
 /* How the QP shall be; 0 is the default of the comment. */
 struct end_setup {
 	enum ibv_qp_type type;
+	uint64_t send_ops;	/* if not 0, the QP is posted to by ibv_wr_start() */
 	unsigned mr_access;	/* END_ALL_ACCESS, and memory windows */
 	unsigned qp_access;	/* all that remote ends can be allowed */
 	uint8_t rnr_retry_limit;/* 7, for ever; otherwise how often */

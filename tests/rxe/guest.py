@@ -3,13 +3,14 @@
 """A soft-RoCE peer to test against, on any machine with apt and QEMU: a Linux guest with an rxe
 device.
 
-    guest.py [--mtu N] [--kernel SUITE] FOLDER -- COMMAND...
+    guest.py [--mtu N] [--kernel SUITE] [--root FOLDER] FOLDER -- COMMAND...
 
 Fetches the kernel of this Debian (or of another SUITE of it) with apt from the mirror that apt is
 configured for, unpacks it in FOLDER (it stays there for the next time), and boots it in QEMU.  The
 guest's root is this machine's own, read-only: its programs and its rdma-core are the
-distribution's.  A tap device in a network namespace of our own joins the two.  COMMAND runs in that
-namespace, with
+distribution's.  Or it is another Debian's, which debootstrap has made
+(--include=python3,ibverbs-providers,ibverbs-utils,iproute2,perftest,rdmacm-utils).  A tap device
+in a network namespace of our own joins the two.  COMMAND runs in that namespace, with
 
     VERBENA_TEST_RXE_PEER    the guest's IPv4 address
     VERBENA_TEST_RXE_SHELL   what to put before a command that shall run there
@@ -28,14 +29,16 @@ import sys
 import time
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+PROJECT = os.path.dirname(os.path.dirname(HERE))
 AGENT = os.path.join(HERE, "agent.py")
 PORT = 4711
 OURS = ("10.78.0.1/24", "fd78::1/64")
 PEER = ("10.78.0.2/24", "fd78::2/64")
 MODULES = (
-    "virtio_pci", "virtio_net", "9pnet_virtio", "9p", "crc32_generic", "ib_uverbs", "rdma_ucm",
-    "rdma_rxe",
+    "virtio_pci", "virtio_net", "9pnet_virtio", "9p", "ib_uverbs", "rdma_ucm", "rdma_rxe",
 )
+# Soft RoCE asks for it by name, up to 6.14: then CRCs became part of the kernel.
+CRC_MODULE = "crc32_generic"
 BOOT_S = 240
 PROGRAMS = {
     "qemu-system-x86_64": "qemu-system-x86",
@@ -83,7 +86,7 @@ def apt_options(folder, suite):
 
 
 def fetch_kernel(folder, suite):
-    """The folder with boot/ and lib/modules of the newest kernel."""
+    """A folder with the newest kernel and its modules."""
     name = os.path.join(folder, suite or "kernel")
     if os.path.isdir(name):
         return name
@@ -93,11 +96,15 @@ def fetch_kernel(folder, suite):
     depends = run("apt-cache", *options, "depends", f"linux-image-{machine}")
     package = re.search(r"Depends: (linux-image-\S+)", depends).group(1)
     print(f"fetching {package}")
-    run("apt-get", *options, "-o", "APT::Sandbox::User=root", "download", package, cwd=folder)
-    deb = next(file for file in os.listdir(folder) if file.startswith(package + "_"))
+    # Newer releases have the kernel and its modules in packages of their own.
+    depends = run("apt-cache", *options, "depends", package)
+    packages = [package, *re.findall(r"Depends: (linux-(?:base|binary|modules)-\S+)", depends)]
+    run("apt-get", *options, "-o", "APT::Sandbox::User=root", "download", *packages, cwd=folder)
     shutil.rmtree(name + ".new", ignore_errors=True)
-    run("dpkg", "-x", deb, name + ".new", cwd=folder)
-    os.remove(os.path.join(folder, deb))
+    for package in packages:
+        deb = next(file for file in os.listdir(folder) if file.startswith(package + "_"))
+        run("dpkg", "-x", deb, name + ".new", cwd=folder)
+        os.remove(os.path.join(folder, deb))
     modules = next_entry(name + ".new", "usr/lib/modules", "lib/modules")
     run(
         "depmod", "-b", os.path.dirname(os.path.dirname(os.path.dirname(modules))),
@@ -127,10 +134,10 @@ def pack(kernel, folder):
     version = os.path.basename(next_entry(kernel, "usr/lib/modules", "lib/modules"))
     base = kernel if os.path.isdir(os.path.join(kernel, "lib")) else os.path.join(kernel, "usr")
     order = []
-    for module in MODULES:
-        for line in run(
-            "modprobe", "-d", base, "-S", version, "--show-depends", module
-        ).splitlines():
+    modprobe = ["modprobe", "-d", base, "-S", version, "--show-depends"]
+    has_crc = subprocess.run([*modprobe, CRC_MODULE], capture_output=True, check=False)
+    for module in MODULES if has_crc.returncode else (CRC_MODULE, *MODULES):
+        for line in run(*modprobe, module).splitlines():
             path = line.split()[1] if line.startswith("insmod") else None
             if path and path not in order:
                 order.append(path)
@@ -156,7 +163,7 @@ def pack(kernel, folder):
 class Guest:
     """A namespace with a tap device, and QEMU at its other end."""
 
-    def __init__(self, kernel, folder, mtu):
+    def __init__(self, kernel, folder, root, mtu):
         self.console = os.path.join(folder, "console")
         self.qemu = None
         self.holder = subprocess.Popen(
@@ -172,23 +179,30 @@ class Guest:
             f"addr add {OURS[1]} dev tap0 nodad",
         ):
             run(*self.enter, "ip", *words.split())
-        self.boot(kernel, folder, mtu)
+        self.boot(kernel, folder, root, mtu)
 
-    def boot(self, kernel, folder, mtu):
-        words = [
-            "console=ttyS0 panic=-1 quiet mitigations=off", f"rxe.mtu={mtu}",
+    def boot(self, kernel, folder, root, mtu):
+        words = [   # on a busy machine the check of the timer would fail
+            "console=ttyS0 panic=-1 quiet mitigations=off no_timer_check", f"rxe.mtu={mtu}",
             f"rxe.addresses={','.join(PEER)}", f"rxe.agent={AGENT}", f"rxe.port={PORT}",
         ]
+        shares = [
+            "-fsdev", share("host", root), "-device", "virtio-9p-pci,fsdev=host,mount_tag=host",
+        ]
+        if root != "/":     # this project, at its own path
+            os.makedirs(root + PROJECT, exist_ok=True)
+            words.append(f"rxe.project={PROJECT}")
+            shares += [
+                "-fsdev", share("project", PROJECT), "-device",
+                "virtio-9p-pci,fsdev=project,mount_tag=project",
+            ]
         # Software emulation: what it needs runs everywhere, and it is fast enough for the counts of
         # the tests.
         argv = [
             "qemu-system-x86_64", "-accel", "tcg,thread=multi", "-cpu", "max", "-smp", "2", "-m",
             "1G", "-nodefaults", "-no-reboot", "-display", "none", "-serial",
-            f"file:{self.console}", "-kernel", os.path.join(kernel, "boot", vmlinuz(kernel)),
-            "-initrd", pack(kernel, folder), "-append", " ".join(words), "-fsdev",
-            "local,id=host,path=/,security_model=none,readonly=on,multidevs=remap",
-            "-device",
-            "virtio-9p-pci,fsdev=host,mount_tag=host",
+            f"file:{self.console}", "-kernel", vmlinuz(kernel),
+            "-initrd", pack(kernel, folder), "-append", " ".join(words), *shares,
             "-netdev",
             "tap,id=net,ifname=tap0,script=no,downscript=no",
             "-device",
@@ -228,9 +242,14 @@ class Guest:
         self.holder.wait()
 
 
+def share(name, path):
+    return f"local,id={name},path={path},security_model=none,readonly=on,multidevs=remap"
+
+
 def vmlinuz(kernel):
     return next(
-        name for name in os.listdir(os.path.join(kernel, "boot")) if name.startswith("vmlinuz")
+        os.path.join(folder, name) for folder, _, names in os.walk(kernel) for name in names
+        if name.startswith("vmlinuz")
     )
 
 
@@ -240,6 +259,7 @@ def main():
     )
     parser.add_argument("--mtu", type=int, default=1500)
     parser.add_argument("--kernel", metavar="SUITE")
+    parser.add_argument("--root", metavar="FOLDER", default="/")
     parser.add_argument("folder")
     parser.add_argument("command", nargs="+")
     args = parser.parse_args()
@@ -250,7 +270,9 @@ def main():
     guest = None
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))
     try:
-        guest = Guest(fetch_kernel(folder, args.kernel), folder, args.mtu)
+        guest = Guest(
+            fetch_kernel(folder, args.kernel), folder, os.path.abspath(args.root), args.mtu
+        )
         return guest.run(args.command)
     finally:
         if guest:

@@ -33,6 +33,24 @@ const char *status_name(enum ibv_wc_status status)
 	return status < sizeof(names) / sizeof(*names) && names[status] ? names[status] : "OTHER";
 }
 
+const char *event_name(int event)
+{
+	switch (event) {
+	case -1:
+		return "no event";
+	case IBV_EVENT_QP_FATAL:
+		return "QP_FATAL";
+	case IBV_EVENT_QP_REQ_ERR:
+		return "QP_REQ_ERR";
+	case IBV_EVENT_QP_ACCESS_ERR:
+		return "QP_ACCESS_ERR";
+	case IBV_EVENT_COMM_EST:
+		return "COMM_EST";
+	default:
+		return "another event";
+	}
+}
+
 unsigned probe_number(int index, unsigned otherwise)
 {
 	for (int i = 0; i < index; i++)
@@ -87,7 +105,8 @@ int main(int argc, char **argv)
 	numbers = argv + optind + 1;
 	end_open(&end, &place);
 	if (!probe_fault(&end, argv[optind]) && !probe_window(&end, argv[optind]) &&
-	    !probe_mix(&end, argv[optind]) && !probe_datagram(&end, argv[optind])) {
+	    !probe_mix(&end, argv[optind]) && !probe_datagram(&end, argv[optind]) &&
+	    !probe_a19(&end, argv[optind])) {
 		fprintf(stderr, "%s: no such scenario\n", argv[optind]);
 		return 2;
 	}

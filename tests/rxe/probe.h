@@ -11,6 +11,9 @@
 /* "RNR_RETRY_EXC" for IBV_WC_RNR_RETRY_EXC_ERR. */
 const char *status_name(enum ibv_wc_status status);
 
+/* "QP_FATAL" for IBV_EVENT_QP_FATAL, "no event" for -1. */
+const char *event_name(int event);
+
 /* A number of the program's command line, after the scenario's name; or what it is otherwise. */
 unsigned probe_number(int index, unsigned otherwise);
 
@@ -19,5 +22,6 @@ bool probe_fault(struct end *e, const char *name);
 bool probe_window(struct end *e, const char *name);
 bool probe_mix(struct end *e, const char *name);
 bool probe_datagram(struct end *e, const char *name);
+bool probe_a19(struct end *e, const char *name);
 
 #endif

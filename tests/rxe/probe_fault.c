@@ -117,24 +117,6 @@ static int post_receives(struct end *e, const struct fault *f)
 	return 1;
 }
 
-static const char *event_name(int event)
-{
-	switch (event) {
-	case -1:
-		return "no event";
-	case IBV_EVENT_QP_FATAL:
-		return "QP_FATAL";
-	case IBV_EVENT_QP_REQ_ERR:
-		return "QP_REQ_ERR";
-	case IBV_EVENT_QP_ACCESS_ERR:
-		return "QP_ACCESS_ERR";
-	case IBV_EVENT_COMM_EST:
-		return "COMM_EST";
-	default:
-		return "another event";
-	}
-}
-
 static void respond(struct end *e, const struct fault *f)
 {
 	struct ibv_qp_attr reset = { .qp_state = IBV_QPS_RESET };

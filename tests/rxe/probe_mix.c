@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random requests of all kinds, both ends at once, many outstanding: mix [SEED [COUNT]]. Each end
- * knows the other's plan by the seed, and so what must have happened to its memory, in which order,
- * and how often: once, whatever the network did.
+ * Random requests of all kinds, both ends at once, many outstanding: mix [SEED [COUNT]],
+ * atomic_write_mix also with ATOMIC WRITE, a19_mix with FLUSH, too. Each end knows the other's plan
+ * by the seed, and so what must have happened to its memory, in which order, and how often: once,
+ * whatever the network did.
  */
 #include <arpa/inet.h>
 
@@ -25,7 +26,15 @@ enum {
 
 static const uint64_t RECV = 1ull << 32;	/* in a wr_id */
 
-enum kind { SEND, SEND_IMM, WRITE, WRITE_IMM, READ, FETCH_ADD, KINDS };
+static const uint64_t A19_OPS = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_IMM |
+				IBV_QP_EX_WITH_RDMA_WRITE | IBV_QP_EX_WITH_RDMA_WRITE_WITH_IMM |
+				IBV_QP_EX_WITH_RDMA_READ | IBV_QP_EX_WITH_ATOMIC_FETCH_AND_ADD |
+				IBV_QP_EX_WITH_FLUSH | IBV_QP_EX_WITH_ATOMIC_WRITE;
+
+enum kind {
+	SEND, SEND_IMM, WRITE, WRITE_IMM, READ, FETCH_ADD, KINDS,
+	ATOMIC_WRITE = KINDS, FLUSH, A19_KINDS,
+};
 
 static const enum ibv_wr_opcode opcodes[KINDS] = {
 	IBV_WR_SEND,       IBV_WR_SEND_WITH_IMM,
@@ -37,6 +46,7 @@ static const enum ibv_wr_opcode opcodes[KINDS] = {
 struct plan {
 	uint32_t random;
 	unsigned mtu;
+	unsigned kinds;		/* those that there are */
 	uint32_t number;	/* of the request that the rest describes */
 	enum kind kind;
 	uint32_t len, offset;
@@ -67,14 +77,17 @@ static uint32_t random_len(struct plan *p)
 static void advance(struct plan *p)
 {
 	p->number++;
-	p->kind = next_random(p) % KINDS;
-	p->len = p->kind == FETCH_ADD ? 8 : random_len(p);
+	p->kind = next_random(p) % p->kinds;
+	p->len = p->kind == FETCH_ADD || p->kind == ATOMIC_WRITE ? 8 : random_len(p);
 	p->offset = next_random(p) % (TARGET_LEN - MAX_LEN);
+	if (p->kind == ATOMIC_WRITE)
+		p->offset &= ~7u;
 }
 
-static struct plan new_plan(unsigned seed, bool client, unsigned mtu)
+static struct plan new_plan(unsigned seed, bool client, unsigned mtu, unsigned kinds)
 {
-	struct plan p = { .random = (seed * 2 + client) * 2654435761u | 1, .mtu = mtu };
+	struct plan p = { .random = (seed * 2 + client) * 2654435761u | 1, .mtu = mtu,
+			  .kinds = kinds };
 
 	for (int i = 0; i < 8; i++)
 		next_random(&p);
@@ -110,6 +123,24 @@ struct mix {
 
 /* ---- requester ------------------------------------------------------------------------------- */
 
+static void post_a19(struct end *e, const struct plan *p, uint64_t slot)
+{
+	struct ibv_qp_ex *ex = ibv_qp_to_qp_ex(e->qp);
+	const uint64_t at = e->theirs.addr + TARGET_AT + p->offset;
+	char word[8];
+
+	ibv_wr_start(ex);
+	ex->wr_id = slot;
+	if (p->kind == FLUSH) {
+		ibv_wr_flush(ex, e->theirs.rkey, at, p->len, IBV_FLUSH_GLOBAL, IBV_FLUSH_RANGE);
+	} else {
+		for (uint32_t i = 0; i < sizeof(word); i++)
+			word[i] = payload(p->number, i);
+		ibv_wr_atomic_write(ex, e->theirs.rkey, at, word);
+	}
+	CHECK_EQ(ibv_wr_complete(ex), 0);
+}
+
 static void post_next(struct mix *m)
 {
 	struct end *e = m->e;
@@ -121,6 +152,10 @@ static void post_next(struct mix *m)
 
 	advance(p);
 	m->done[slot] = *p;
+	if (p->kind >= ATOMIC_WRITE) {
+		post_a19(e, p, slot);
+		return;
+	}
 	wr.opcode = opcodes[p->kind];
 	sge.length = p->len;
 	wr.imm_data = htonl(p->number);
@@ -199,7 +234,7 @@ static uint64_t run_model(struct mix *m)
 		advance(&p);
 		adds += p.kind == FETCH_ADD;
 		m->to_receive += takes_recv(p.kind);
-		if (p.kind == WRITE || p.kind == WRITE_IMM)
+		if (p.kind == WRITE || p.kind == WRITE_IMM || p.kind == ATOMIC_WRITE)
 			for (uint32_t i = 0; i < p.len; i++)
 				m->model[p.offset + i] = payload(p.number, i);
 	}
@@ -232,17 +267,33 @@ static void drive(struct mix *m)
 	}
 }
 
+/* 0: it is no mix. */
+static unsigned kinds_of(const char *name)
+{
+	if (!strcmp(name, "mix"))
+		return KINDS;
+	if (!strcmp(name, "atomic_write_mix"))
+		return ATOMIC_WRITE + 1;
+	return strcmp(name, "a19_mix") ? 0 : A19_KINDS;
+}
+
 bool probe_mix(struct end *e, const char *name)
 {
 	unsigned seed = probe_number(0, 1), mtu = 128u << e->place.mtu;
 	struct mix m = { .e = e, .count = probe_number(1, COUNT) };
+	const unsigned kinds = kinds_of(name);
+	struct end_setup setup = { .type = IBV_QPT_RC };
 	uint64_t adds, counter;
 
-	if (strcmp(name, "mix"))
+	if (!kinds)
 		return false;
-	end_connect(e, &(struct end_setup){ .type = IBV_QPT_RC });
-	m.mine = new_plan(seed, e->client, mtu);
-	m.theirs = new_plan(seed, !e->client, mtu);
+	if (kinds > KINDS) {
+		setup.send_ops = A19_OPS;
+		setup.mr_access = setup.qp_access = END_ALL_ACCESS | IBV_ACCESS_FLUSH_GLOBAL;
+	}
+	end_connect(e, &setup);
+	m.mine = new_plan(seed, e->client, mtu, kinds);
+	m.theirs = new_plan(seed, !e->client, mtu, kinds);
 	adds = run_model(&m);
 	for (uint32_t i = 0; i < SOURCE_LEN; i++)
 		e->buf[SOURCE_AT + i] = source(i);
@@ -255,6 +306,6 @@ bool probe_mix(struct end *e, const char *name)
 	memcpy(&counter, e->buf + COUNTER_AT, sizeof(counter));
 	CHECK_EQ(counter, adds);
 	free(m.model);
-	printf("mix %u: all %u right\n", seed, m.count);
+	printf("%s %u: all %u right\n", name, seed, m.count);
 	return true;
 }

@@ -3,6 +3,7 @@
  * The ICRC against a bit-by-bit one over a second implementation of the pseudo header, the fields
  * it must ignore, and the check of packets whose IPv4 identification is not known.
  */
+#include <endian.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -171,6 +172,37 @@ static void captured_packets(void **state)
 }
 
 /* Fields that a router or a congested switch may change. */
+/* An RC FLUSH that soft RoCE of Linux 6.12 sent. */
+static const uint8_t soft_flush[] = {
+	0x1c, 0x00, 0xff, 0xff, 0x00, 0x43, 0x41, 0xed, 0x80, 0xff, 0xff, 0xf5,
+	0x00, 0x00, 0x00, 0x01, 0x00, 0x00, 0x7f, 0x6a, 0xc0, 0xe5, 0xd0, 0x10,
+	0xd0, 0x00, 0x01, 0x17, 0x00, 0x00, 0x13, 0x88, 0xb5, 0x68, 0x83, 0x7f,
+};
+
+static void flush_of_soft_roce(void **state)
+{
+	struct net_path path = { .src_port = 57575, .dst_port = 4791 };
+	const size_t len = sizeof(soft_flush);
+	const uint16_t id = 0xf2da;
+	uint8_t data[sizeof(soft_flush)];
+	uint32_t icrc;
+
+	ipv4_addr(&path.src, (uint8_t[]){ 10, 78, 0, 2 });
+	ipv4_addr(&path.dst, (uint8_t[]){ 10, 78, 0, 1 });
+	assert_int_equal(roce_icrc_check(&path, true, id, soft_flush, len), ROCE_ICRC_BAD);
+	icrc = htole32(roce_icrc_soft_flush(&path, id, soft_flush, len - 4));
+	assert_memory_equal(&icrc, soft_flush + len - 4, 4);
+	assert_true(roce_icrc_is_soft_flush(&path, true, id, soft_flush, len));
+	assert_true(roce_icrc_is_soft_flush(&path, false, 0, soft_flush, len));
+	assert_false(roce_icrc_is_soft_flush(&path, true, id + 1, soft_flush, len));
+	for (size_t i = 0; i < len; i++) {
+		memcpy(data, soft_flush, len);
+		data[i] ^= 1;
+		assert_false(roce_icrc_is_soft_flush(&path, true, id, data, len));
+	}
+	assert_false(roce_icrc_is_soft_flush(&path, true, id, soft_flush, len - 4));
+}
+
 static void variant_fields_are_ignored(void **state)
 {
 	uint8_t data[64];
@@ -291,6 +323,7 @@ int main(void)
 		cmocka_unit_test(same_as_bit_by_bit),
 		cmocka_unit_test(a_front_is_of_its_path_and_length),
 		cmocka_unit_test(captured_packets),
+		cmocka_unit_test(flush_of_soft_roce),
 		cmocka_unit_test(variant_fields_are_ignored),
 		cmocka_unit_test(every_identification_is_found),
 		cmocka_unit_test(identification_is_found_at_every_length),

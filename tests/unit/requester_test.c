@@ -436,6 +436,25 @@ static void local_operations_are_not_repeated(void **state)
 	assert_int_equal(e.num_cqes, 3);
 }
 
+/* Soft RoCE drops a FLUSH with the ICRC of the standard; the oldest request alone shows that. */
+static void a_repeated_flush_has_the_other_icrc(void **state)
+{
+	env_start(&e, IBV_QPT_RC);
+	env_post(&e, IBV_WR_SEND, 0, 8);
+	env_post(&e, IBV_WR_FLUSH, 0, 0);
+	env_post(&e, IBV_WR_FLUSH, 0, 0);
+	assert_int_equal(env_drain(&e), 3);
+	env_expire(&e);
+	env_drain(&e);
+	assert_false(roce_flushes_softly(&e.qp));	/* the SEND is the oldest */
+	env_ack(&e, ENV_PSN);
+	env_drain(&e);			/* now the first FLUSH is */
+	assert_true(roce_flushes_softly(&e.qp));
+	env_expire(&e);
+	env_drain(&e);
+	assert_false(roce_flushes_softly(&e.qp));
+}
+
 /* Only requests that ask for a completion, and errors, raise one. */
 static void unsignaled_requests_complete_silently(void **state)
 {
@@ -621,6 +640,7 @@ int main(void)
 		cmocka_unit_test(local_operations_in_order),
 		cmocka_unit_test(failed_bind),
 		cmocka_unit_test(local_operations_are_not_repeated),
+		cmocka_unit_test(a_repeated_flush_has_the_other_icrc),
 		cmocka_unit_test(unsignaled_requests_complete_silently),
 		cmocka_unit_test(drain_and_resume),
 		cmocka_unit_test(posted_to_a_dead_qp),

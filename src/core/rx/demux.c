@@ -300,7 +300,8 @@ static bool intact(const struct rx_packet *a, struct vrb_rx_queue *r)
 		return false;
 	}
 	if (roce_icrc_check_next(&r->front, a->path, a->id_known, a->ip_id, a->data, a->len) ==
-	    ROCE_ICRC_BAD) {
+	    ROCE_ICRC_BAD &&
+	    !roce_icrc_is_soft_flush(a->path, a->id_known, a->ip_id, a->data, a->len)) {
 		count(&r->stats.icrc_errors, 1);
 		return false;
 	}

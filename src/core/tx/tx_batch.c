@@ -66,8 +66,11 @@ static struct vrb_rx_queue *queue_of(const struct vrb_qp *qp)
 static void put_icrc(struct vrb_tx_batch *b, struct wire_pkt *p)
 {
 	size_t len = p->len - ROCE_ICRC_LEN;
-	uint32_t icrc = htole32(roce_icrc_next(&b->front, &p->path, p->ip_id, p->data, len));
+	uint32_t icrc = unlikely(p->soft_flush) ?
+		roce_icrc_soft_flush(&p->path, p->ip_id, p->data, len) :
+		roce_icrc_next(&b->front, &p->path, p->ip_id, p->data, len);
 
+	icrc = htole32(icrc);
 	memcpy(p->data + len, &icrc, sizeof(icrc));
 }
 
@@ -101,9 +104,14 @@ static void enter_run(struct vrb_tx_batch *b, struct wire_pkt *p)
 	}
 }
 
+static enum roce_kind kind_of(const struct wire_pkt *p)
+{
+	return roce_opcode_info(roce_opcode_of(p->data))->kind;
+}
+
 static bool is_ack(const struct wire_pkt *p)
 {
-	return roce_opcode_info(roce_opcode_of(p->data))->kind == ROCE_KIND_ACK;
+	return kind_of(p) == ROCE_KIND_ACK;
 }
 
 /*
@@ -210,6 +218,7 @@ void vrb_tx_batch_seal(struct vrb_tx_batch *b, struct vrb_qp *qp, const struct n
 		p->path.traffic_class |= ROCE_ECN_CE;
 	if (b->n && !b->run_len && is_ack(p))
 		part_from_run(b, p - 1, p);
+	p->soft_flush = qp && roce_flushes_softly(&qp->roce) && kind_of(p) == ROCE_KIND_FLUSH;
 	p = move_to_next(b, qp, p);
 	enter_run(b, p);
 	put_icrc(b, p);
