@@ -527,8 +527,17 @@ def peer_ends(bench, family):
         end(flow)
 
 
+def hop_limit(bench, family):
+    """The program asks for a hop limit of 1, which Linux takes for no device."""
+    with Network(bench, family=family) as net:
+        words = ["ibv_rc_pingpong", "-d", net.device, "-g", net.gid, "-n", "10", "-p", "PORT"]
+        server, port = net.server(words)
+        words[-1] = str(port)
+        run(Flow(server, lambda: net.client([*words, net.hosts.address(0)]), lambda _: 0))
+
+
 def path_cases(_bench):
-    harness.need_programs("ib_write_bw", "ibv_asyncwatch")
+    harness.need_programs("ib_write_bw", "ibv_asyncwatch", "ibv_rc_pingpong")
     cases = [("interface down and up: events, and the transfer continues", interface_down_and_up),
             ("interface stays down", interface_stays_down),
             ("address removed: event, and an error", address_removed),
@@ -536,7 +545,8 @@ def path_cases(_bench):
             ("MTU of the interface lowered and raised", interface_mtu_lowered_and_raised),
             ("MTU of the router lowered", router_mtu_lowered),
             ("shorter packets pass that router", shorter_packets_pass),
-            ("the peer's process ends", peer_ends)]
+            ("the peer's process ends", peer_ends),
+            ("a hop limit of 1", hop_limit)]
     return [
         (f"{what}, IP{family}", functools.partial(case, family=family))
         for what, case in cases
