@@ -151,26 +151,54 @@ int netdev_list(struct netdev **list, unsigned int *count)
 	return err;
 }
 
-/* An address is local if a socket can be bound to it. */
+union any_sockaddr {
+	struct sockaddr sa;
+	struct sockaddr_in v4;
+	struct sockaddr_in6 v6;
+};
+
+/* ifindex: for link-local addresses. Returns the length. */
+static socklen_t to_sockaddr(union any_sockaddr *to, const struct net_addr *a, uint32_t ifindex)
+{
+	if (net_is_ipv4(a)) {
+		to->v4 = (struct sockaddr_in){ .sin_family = AF_INET };
+		memcpy(&to->v4.sin_addr, a->raw + 12, sizeof(to->v4.sin_addr));
+		return sizeof(to->v4);
+	}
+	to->v6 = (struct sockaddr_in6){ .sin6_family = AF_INET6,
+					.sin6_scope_id = net_is_link_local(a) ? ifindex : 0 };
+	memcpy(&to->v6.sin6_addr, a->raw, sizeof(to->v6.sin6_addr));
+	return sizeof(to->v6);
+}
+
+/*
+ * With the sysctl ip_nonlocal_bind a socket can be bound to any address, but an IPv4 one cannot be
+ * connected then. IPv6 sends to an address of this host from that address.
+ */
+static bool kernel_owns(int fd, const union any_sockaddr *addr, socklen_t len)
+{
+	union any_sockaddr from;
+
+	if (addr->sa.sa_family == AF_INET)
+		return bind(fd, &addr->sa, len) == 0 && connect(fd, &addr->sa, len) == 0;
+	return connect(fd, &addr->sa, len) == 0 && getsockname(fd, &from.sa, &len) == 0 &&
+	       !memcmp(&from.v6.sin6_addr, &addr->v6.sin6_addr, sizeof(from.v6.sin6_addr));
+}
+
 bool netdev_owns(const struct net_addr *addr, uint32_t ifindex, const struct net_addr *known)
 {
-	bool ipv4 = net_is_ipv4(addr);
-	struct sockaddr_in sin = { .sin_family = AF_INET };
-	struct sockaddr_in6 sin6 = { .sin6_family = AF_INET6,
-				     .sin6_scope_id = net_is_link_local(addr) ? ifindex : 0 };
-	const struct sockaddr *sa =
-		ipv4 ? (const struct sockaddr *)&sin : (const struct sockaddr *)&sin6;
+	union any_sockaddr sa;
 	bool own = false;
+	socklen_t len;
 	int fd, cancel;
 
 	if (net_is_multicast(addr) || net_addr_is_zero(addr))
 		return false;
-	memcpy(&sin.sin_addr, addr->raw + 12, sizeof(sin.sin_addr));
-	memcpy(&sin6.sin6_addr, addr->raw, sizeof(sin6.sin6_addr));
+	len = to_sockaddr(&sa, addr, ifindex);
 	cancel = cancel_off();
-	fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	fd = socket(sa.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	if (fd >= 0) {
-		own = bind(fd, sa, ipv4 ? sizeof(sin) : sizeof(sin6)) == 0;
+		own = kernel_owns(fd, &sa, len);
 		close(fd);
 	} else {
 		own = net_is_loopback(addr) || (known && net_addr_equal(addr, known));

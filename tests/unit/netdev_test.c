@@ -282,6 +282,52 @@ static void more_addresses_than_fit(void **state)
 	in_netns(check_many);
 }
 
+static bool owns(const char *text)
+{
+	struct net_addr a = { { [10] = 0xff, [11] = 0xff } };
+
+	if (strchr(text, ':'))
+		CHECK(inet_pton(AF_INET6, text, a.raw) == 1);
+	else
+		CHECK(inet_pton(AF_INET, text, a.raw + 12) == 1);
+	return netdev_owns(&a, 0, NULL);
+}
+
+static void check_owns(void)
+{
+	static const char *const own[] = { "127.0.0.1", "127.0.0.5", "192.0.2.1", "192.0.2.2",
+					   "203.0.113.1", "::1", "2001:db8::1", "2001:db8::2" };
+	static const char *const others[] = { "192.0.2.9", "198.51.100.1", "2001:db8::9",
+					      "2001:db8:1::1", "224.0.0.1", "::" };
+
+	for (size_t i = 0; i < sizeof(own) / sizeof(*own); i++)
+		CHECK(owns(own[i]));
+	for (size_t i = 0; i < sizeof(others) / sizeof(*others); i++)
+		CHECK(!owns(others[i]));
+}
+
+/* Load balancers set the sysctl, by which sockets can be bound to any address. */
+static void check_nonlocal_bind(void)
+{
+	ip("link set lo up");
+	ip("link add vrbt0 type veth peer name vrbt1");
+	ip("link set vrbt0 up");
+	ip("addr add 192.0.2.1/24 dev vrbt0");
+	ip("addr add 192.0.2.2/24 dev vrbt0");
+	ip("addr add 203.0.113.1/32 dev lo");
+	ip("addr add 2001:db8::1/64 dev vrbt0 nodad");
+	ip("addr add 2001:db8::2/64 dev vrbt0 nodad preferred_lft 0");
+	check_owns();
+	CHECK(system("echo 1 > /proc/sys/net/ipv4/ip_nonlocal_bind && "
+		     "echo 1 > /proc/sys/net/ipv6/ip_nonlocal_bind") == 0);
+	check_owns();
+}
+
+static void owns_with_nonlocal_bind(void **state)
+{
+	in_netns(check_nonlocal_bind);
+}
+
 static void works_in_the_current_namespace(void **state)
 {
 	struct netdev *list;
@@ -303,6 +349,7 @@ int main(void)
 		cmocka_unit_test(carrier_is_seen),
 		cmocka_unit_test(monitor_reports_changes),
 		cmocka_unit_test(more_addresses_than_fit),
+		cmocka_unit_test(owns_with_nonlocal_bind),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
