@@ -206,3 +206,23 @@ bool netdev_owns(const struct net_addr *addr, uint32_t ifindex, const struct net
 	cancel_on(cancel);
 	return own;
 }
+
+uint32_t netdev_path_mtu(const struct net_path *path)
+{
+	union any_sockaddr from, to;
+	socklen_t from_len = to_sockaddr(&from, &path->src, path->ifindex);
+	socklen_t to_len = to_sockaddr(&to, &path->dst, path->ifindex), len = sizeof(int);
+	bool ipv4 = to.sa.sa_family == AF_INET;
+	int fd, mtu = 0, cancel = cancel_off();
+
+	fd = socket(to.sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	if (fd >= 0) {
+		if (bind(fd, &from.sa, from_len) < 0 || connect(fd, &to.sa, to_len) < 0 ||
+		    getsockopt(fd, ipv4 ? IPPROTO_IP : IPPROTO_IPV6, ipv4 ? IP_MTU : IPV6_MTU,
+			       &mtu, &len) < 0)
+			mtu = 0;
+		close(fd);
+	}
+	cancel_on(cancel);
+	return mtu > 0 ? (uint32_t)mtu : 0;
+}

@@ -55,6 +55,12 @@ int netdev_list(struct netdev **list, unsigned int *count);
 bool netdev_owns(const struct net_addr *addr, uint32_t ifindex, const struct net_addr *known);
 
 /*
+ * The longest IP packet that the kernel's route takes from path->src to path->dst; the interface
+ * that it leaves by need not be path->src's. 0: unknown.
+ */
+uint32_t netdev_path_mtu(const struct net_path *path);
+
+/*
  * A non-blocking, close-on-exec descriptor that becomes readable when an interface or an address
  * changes. Returns -errno if netlink is refused; then changes go unnoticed.
  */

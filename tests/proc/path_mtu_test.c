@@ -6,6 +6,7 @@
  *
  *	TOGETHER [TRANSPORT]	both processes on one host
  *	APART			on two hosts (network namespaces)
+ *	ROUTED			on two hosts, with addresses on lo, whose MTU is that of no route
  */
 #include <sched.h>
 #include <signal.h>
@@ -32,6 +33,8 @@ enum {
 #define IP "PATH=$PATH:/usr/sbin:/sbin ip "
 
 static const uint32_t lengths[] = { 0, 1, 1023, 1024, 1025, 4095, 4096, 4097, 20001, HALF };
+
+static bool apart, routed;
 
 static union ibv_gid host_gid(int host)
 {
@@ -69,7 +72,8 @@ static void connect_side(struct rc *rc, int sock, struct rc_addr *peer)
 	struct ibv_qp_init_attr init;
 
 	CHECK(ibv_query_port(rc->ctx, 1, &port) == 0);
-	CHECK(port.active_mtu == IBV_MTU_1024 && port.max_mtu == IBV_MTU_4096);
+	CHECK(port.active_mtu == (routed ? IBV_MTU_4096 : IBV_MTU_1024));
+	CHECK(port.max_mtu == IBV_MTU_4096);
 	rc->mtu = IBV_MTU_4096;
 	rc_pair(rc, sock, peer, TIMEOUT, RETRIES);
 	CHECK(ibv_query_qp(rc->qp, &attr, IBV_QP_PATH_MTU, &init) == 0);
@@ -152,8 +156,21 @@ static void run_side(int sock, int side, const union ibv_gid *gid)
 	rc_close(&rc);
 }
 
+/* Side is 1 or 2. */
+static void add_addresses(int side)
+{
+	run(IP "link set v0 up && " IP "link set lo up", 0);
+	if (!routed) {
+		run(IP "addr add 198.51.100.%d/24 dev v0", side);
+		return;
+	}
+	run(IP "addr add 192.0.2.%d/24 dev v0", side);
+	run(IP "addr add 198.51.100.%d/32 dev lo", side);
+	run(IP "route add 198.51.100.0/24 via 192.0.2.%d", 3 - side);
+}
+
 /* The second side: in the network namespace of the first, or in its own. */
-static void run_second_side(int sock, bool apart)
+static void run_second_side(int sock)
 {
 	union ibv_gid gid = host_gid(apart);
 
@@ -161,9 +178,7 @@ static void run_second_side(int sock, bool apart)
 		CHECK(unshare(CLONE_NEWNET) == 0);
 		rc_barrier(sock); /* the first side creates the interface */
 		rc_barrier(sock);
-		run(IP "addr add 198.51.100.2/24 dev v0 && " IP "link set v0 up && " IP
-		       "link set lo up",
-		    0);
+		add_addresses(2);
 	}
 	rc_barrier(sock);
 	run_side(sock, 1, &gid);
@@ -172,14 +187,15 @@ static void run_second_side(int sock, bool apart)
 
 int main(int argc, char **argv)
 {
-	bool apart = argc > 1 && !strcmp(argv[1], "APART");
 	union ibv_gid gid = host_gid(0);
 	int sock[2], status;
 	pid_t pid;
 
+	routed = argc > 1 && !strcmp(argv[1], "ROUTED");
+	apart = routed || (argc > 1 && !strcmp(argv[1], "APART"));
 	if (argc > 2)
 		setenv("VERBENA_TRANSPORT", argv[2], 1);
-	setenv("VERBENA_DEVICES", "v0", 1);
+	setenv("VERBENA_DEVICES", routed ? "lo" : "v0", 1);
 	if (!place_enter_netns())
 		SKIP("no network namespace");
 	CHECK(socketpair(AF_UNIX, SOCK_STREAM, 0, sock) == 0);
@@ -187,7 +203,7 @@ int main(int argc, char **argv)
 	CHECK(pid >= 0);
 	if (pid == 0) {
 		close(sock[0]);	/* so that it ends with the first side */
-		run_second_side(sock[1], apart);
+		run_second_side(sock[1]);
 	}
 	if (apart) {
 		rc_barrier(sock[0]);
@@ -195,7 +211,7 @@ int main(int argc, char **argv)
 	} else {
 		run(IP "link add v0 type veth peer name v1 && " IP "link set v1 up", 0);
 	}
-	run(IP "addr add 198.51.100.1/24 dev v0 && " IP "link set v0 up", 0);
+	add_addresses(1);
 	if (apart)
 		rc_barrier(sock[0]);
 	rc_barrier(sock[0]);

@@ -281,20 +281,26 @@ void vrb_qp_copy_attr(struct ibv_qp_attr *to, const struct ibv_qp_attr *a, int m
 
 /*
  * Programs ask for the device's largest MTU whatever the interface carries, and hardware accepts
- * it. Within the host it works. Towards another host the interface's MTU is used; the peer computes
- * the same if its interface matches. Both must agree, because they count the response packets of a
- * READ.
+ * it. Within the host it works. Towards another host the MTU of the interface and of the route,
+ * which may be by another interface, is used; the peer computes the same if its own match. Both
+ * must agree, because they count the response packets of a READ.
  */
 static enum ibv_mtu usable_mtu(struct vrb_qp *qp, enum ibv_mtu wanted)
 {
 	const struct net_path *path = &qp->wq.path;
 	enum ibv_mtu active = active_mtu(qp);
+	uint32_t route;
 
+	if (vrb_port_find_gid(&qp->config.ctx->dev->port, &path->dst) >= 0)
+		return wanted;
+	route = netdev_path_mtu(path);
+	if (route)
+		active = min(active, vrb_port_mtu(route));
 	if (wanted <= active || netdev_owns(&path->dst, path->ifindex, &path->src))
 		return wanted;
 	log_once(LOG_CORE, LOG_WARN,
-		 "QP 0x%x: path_mtu %u is too large for the interface of %s; using %u, and the "
-		 "peer must use the same",
+		 "QP 0x%x: path_mtu %u is too large for the interface or route of %s; using %u, "
+		 "and the peer must use the same",
 		 qp->wq.qpn, mtu_bytes(wanted), qp->config.ctx->dev->ibv.name, mtu_bytes(active));
 	return active;
 }
