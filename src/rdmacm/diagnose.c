@@ -97,8 +97,8 @@ void diagnose_silence(const struct cma_id *id, bool last)
 		log_warn(LOG_VERBS, "connect: %s %s", to, icmp_text(trouble));
 	else
 		log_warn(LOG_VERBS,
-			 "connect: %s did not answer: it is down, has no RDMA, or a firewall drops "
-			 "packets to the RoCE port",
+			 "connect: %s did not answer: it is down, has no RDMA, a firewall drops "
+			 "packets to the RoCE port, or NAT changes their addresses",
 			 to);
 }
 

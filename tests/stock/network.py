@@ -536,8 +536,22 @@ def hop_limit(bench, family):
         run(Flow(server, lambda: net.client([*words, net.hosts.address(0)]), lambda _: 0))
 
 
+def address_translated(bench, family):
+    """Only the receiver can see it, by the ICRCs."""
+    with Network(bench, family=family) as net:
+        ip = {"v4": "ip", "v6": "ip6"}[family]
+        net.hosts.run(netns.ROUTER, "nft", f"add table {ip} nat; add chain {ip} nat out "
+                      "{ type nat hook postrouting priority 100; }; "
+                      f"add rule {ip} nat out oifname {netns.TO[0]} udp dport {PORT} masquerade")
+        flow = net.verbs(args=SHORT)
+        flow.client = flow.start_client()
+        expect_failure(flow, 304)
+        wait_until("the server names NAT", lambda: "most likely NAT" in flow.server.output())
+        end(flow)
+
+
 def path_cases(_bench):
-    harness.need_programs("ib_write_bw", "ibv_asyncwatch", "ibv_rc_pingpong")
+    harness.need_programs("ib_write_bw", "ibv_asyncwatch", "ibv_rc_pingpong", "nft")
     cases = [("interface down and up: events, and the transfer continues", interface_down_and_up),
             ("interface stays down", interface_stays_down),
             ("address removed: event, and an error", address_removed),
@@ -546,7 +560,8 @@ def path_cases(_bench):
             ("MTU of the router lowered", router_mtu_lowered),
             ("shorter packets pass that router", shorter_packets_pass),
             ("the peer's process ends", peer_ends),
-            ("a hop limit of 1", hop_limit)]
+            ("a hop limit of 1", hop_limit),
+            ("NAT between the hosts", address_translated)]
     return [
         (f"{what}, IP{family}", functools.partial(case, family=family))
         for what, case in cases

@@ -87,6 +87,9 @@ struct vrb_rx_queue {
 	/* atomic, read without the lock; those of sent packets are also written without it */
 	struct rx_stats stats;
 	struct roce_icrc_front front;	/* of the packets */
+	/* who sent the last packet with a wrong ICRC, and how many without another's between */
+	struct net_addr icrc_errors_of;
+	unsigned int icrc_errors_row;
 	struct wire_pkt in[WIRE_BURST];
 };
 

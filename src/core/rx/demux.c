@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 #include "core/rx/demux.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 
 #include "core/base/context.h"
@@ -29,12 +30,16 @@
 #include "roce/icrc.h"
 #include "roce/message.h"
 #include "roce/opcode.h"
+#include "run/log.h"
 #include "util/atomic.h"
 #include "util/tuning.h"
 #include "wire/relay.h"
 #include "wire/wire.h"
 
-enum { MIN_PACKET = ROCE_BTH_LEN + ROCE_ICRC_LEN };
+enum {
+	MIN_PACKET = ROCE_BTH_LEN + ROCE_ICRC_LEN,
+	ICRC_ERRORS_TOLD = 4,	/* of one sender; fewer may be damaged packets */
+};
 
 /* For an RX queue's stats, which are written only under its lock. */
 static void count(uint64_t *counter, uint64_t n)
@@ -293,6 +298,21 @@ static void deliver_multicast(const struct rx_decoded *raw, struct vrb_rx_queue 
 		vrb_mcast_for_each(&path->dst, path->ifindex, deliver_copy, &m);
 }
 
+/* The kernel drops nearly all damaged packets, by their UDP checksums; NAT corrects these. */
+static void tell_of_icrc_errors(struct vrb_rx_queue *r, const struct net_path *path)
+{
+	char from[INET6_ADDRSTRLEN];
+
+	if (!net_addr_equal(&r->icrc_errors_of, &path->src))
+		r->icrc_errors_row = 0;
+	r->icrc_errors_of = path->src;
+	if (++r->icrc_errors_row == ICRC_ERRORS_TOLD)
+		log_once(LOG_CORE, LOG_WARN,
+			 "packets from %s, port %u, have a wrong ICRC and are dropped: most likely "
+			 "NAT between the hosts changed an address or port, which RoCE forbids",
+			 inet_ntop(AF_INET6, path->src.raw, from, sizeof(from)), path->src_port);
+}
+
 static bool intact(const struct rx_packet *a, struct vrb_rx_queue *r)
 {
 	if (a->len < MIN_PACKET || a->len > WIRE_MAX_PACKET) {
@@ -303,6 +323,7 @@ static bool intact(const struct rx_packet *a, struct vrb_rx_queue *r)
 	    ROCE_ICRC_BAD &&
 	    !roce_icrc_is_soft_flush(a->path, a->id_known, a->ip_id, a->data, a->len)) {
 		count(&r->stats.icrc_errors, 1);
+		tell_of_icrc_errors(r, a->path);
 		return false;
 	}
 	return true;
