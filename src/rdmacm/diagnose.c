@@ -66,7 +66,7 @@ static const char *icmp_text(int trouble)
 	switch (trouble) {
 	case ECONNREFUSED:
 		return "answers, but has no RDMA: its RoCE port is closed (ICMP port unreachable; "
-		       "no Verbena runs there, or VERBENA_UDP_PORT differs)";
+		       "no Verbena runs there, VERBENA_UDP_PORT differs, or a firewall rejects it)";
 	case EHOSTUNREACH:
 		return "cannot be reached: ICMP host unreachable, or no answer to ARP or ND";
 	case ENETUNREACH:

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include <linux/errqueue.h>
+#include <netinet/ip_icmp.h>
 
 #include "run/clock.h"
 #include "run/log.h"
@@ -277,6 +278,16 @@ static void read_destination(struct net_addr *dst, const union udp_sockaddr *to)
 		memcpy(dst->raw, &to->v6.sin6_addr, 16);
 }
 
+/* For IPv4 the kernel takes a router that forbids a packet for one that cannot pass it on. */
+static int meaning(const struct sock_extended_err *e)
+{
+	if (e->ee_origin == SO_EE_ORIGIN_ICMP && e->ee_type == ICMP_DEST_UNREACH &&
+	    (e->ee_code == ICMP_NET_ANO || e->ee_code == ICMP_HOST_ANO ||
+	     e->ee_code == ICMP_PKT_FILTERED))
+		return EACCES;
+	return (int)e->ee_errno;
+}
+
 static void note_error(struct udp_wire *u, struct msghdr *mh)
 {
 	struct sock_extended_err e;
@@ -289,9 +300,9 @@ static void note_error(struct udp_wire *u, struct msghdr *mh)
 			continue;
 		memcpy(&e, CMSG_DATA(c), sizeof(e));
 		read_destination(&dst, mh->msg_name);
-		log_debug(LOG_WIRE, "ICMP error for a sent packet: %s", strerror((int)e.ee_errno));
+		log_debug(LOG_WIRE, "ICMP error for a sent packet: %s", strerror(meaning(&e)));
 		if (e.ee_errno)
-			path_errors_note(u->wire.path_errors, &dst, (int)e.ee_errno, clock_now());
+			path_errors_note(u->wire.path_errors, &dst, meaning(&e), clock_now());
 	}
 }
 

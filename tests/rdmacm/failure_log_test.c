@@ -21,6 +21,7 @@
 #include "world.h"
 
 #define FAR "10.77.0.2"
+#define FORBIDDEN "10.78.0.2"	/* FAR routes to it, and answers that this is prohibited */
 
 static char log_file[64];
 
@@ -29,6 +30,15 @@ static void ip(const char *args)
 	char line[200];
 
 	snprintf(line, sizeof(line), "PATH=$PATH:/usr/sbin:/sbin ip %s", args);
+	CHECK_EQ(system(line), 0);
+}
+
+static void on_remote_host(pid_t pid, const char *command)
+{
+	char line[200];
+
+	snprintf(line, sizeof(line), "PATH=$PATH:/usr/sbin:/sbin nsenter -t %d -n %s", (int)pid,
+		 command);
 	CHECK_EQ(system(line), 0);
 }
 
@@ -54,13 +64,11 @@ static pid_t make_remote_host(void)
 	snprintf(line, sizeof(line), "link set vrbt1 netns %d", (int)pid);
 	ip("link set vrbt0 up");
 	ip(line);
-	snprintf(line, sizeof(line),
-		 "PATH=$PATH:/usr/sbin:/sbin nsenter -t %d -n ip addr add " FAR "/24 dev vrbt1",
-		 (int)pid);
-	CHECK_EQ(system(line), 0);
-	snprintf(line, sizeof(line),
-		 "PATH=$PATH:/usr/sbin:/sbin nsenter -t %d -n ip link set vrbt1 up", (int)pid);
-	CHECK_EQ(system(line), 0);
+	ip("route add " FORBIDDEN " via " FAR);
+	on_remote_host(pid, "ip addr add " FAR "/24 dev vrbt1");
+	on_remote_host(pid, "ip link set vrbt1 up");
+	on_remote_host(pid, "ip route add prohibit " FORBIDDEN);
+	on_remote_host(pid, "sh -c 'echo 1 > /proc/sys/net/ipv4/ip_forward'");
 	close(ready[0]);
 	close(ready[1]);
 	return pid;
@@ -130,11 +138,11 @@ static void no_device(struct rdma_event_channel *ch)
 }
 
 /* The ICMP error is logged when the request is retransmitted, long before the connect times out. */
-static void no_rdma(struct rdma_event_channel *ch)
+static void icmp_error(struct rdma_event_channel *ch, const char *to)
 {
 	char text[4096] = "";
 
-	connect_to(ch, RDMA_PS_TCP, FAR);
+	connect_to(ch, RDMA_PS_TCP, to);
 	for (int i = 0; i < WORLD_LIMIT_S * 10 && !text[0]; i++) {
 		FILE *f = fopen(log_file, "r");
 
@@ -144,6 +152,16 @@ static void no_rdma(struct rdma_event_channel *ch)
 		if (f)
 			fclose(f);
 	}
+}
+
+static void no_rdma(struct rdma_event_channel *ch)
+{
+	icmp_error(ch, FAR);
+}
+
+static void forbidden(struct rdma_event_channel *ch)
+{
+	icmp_error(ch, FORBIDDEN);
 }
 
 /* A server that forks once it listens, as daemons do. */
@@ -343,6 +361,7 @@ static const struct {
 	{ "no device", "lo", no_device, "no device can send to " FAR },
 	{ "forked server", NULL, forked_server, "RDMAV_FORK_SAFE=1 on both sides" },
 	{ "no RDMA", NULL, no_rdma, FAR " answers, but has no RDMA" },
+	{ "forbidden", NULL, forbidden, FORBIDDEN " cannot be reached: a firewall rejects it" },
 };
 
 /* Without UDP no packet is sent, and no ICMP error arrives. */
@@ -351,7 +370,8 @@ static const char *expected_line(size_t i)
 	const char *transport = getenv("VERBENA_TRANSPORT");
 	bool local = transport && !strcmp(transport, "local");
 
-	return cases[i].run == no_rdma && local ? FAR " is another host" : cases[i].line;
+	return !local ? cases[i].line : cases[i].run == no_rdma ? FAR " is another host" :
+	       cases[i].run == forbidden ? FORBIDDEN " is another host" : cases[i].line;
 }
 
 static void run_case(size_t i)
