@@ -141,8 +141,8 @@ static void note_overflow(struct udp_wire *u, uint32_t lost)
 	store_relaxed(&logged, true);
 	(void)SYS_RESULT(getsockopt(u->fd[u->family], SOL_SOCKET, SO_RCVBUF, &size, &len));
 	log_warn(LOG_WIRE,
-		 "packets were lost: the receive buffer of UDP port %u (%d KiB) was full; "
-		 "net.core.rmem_max limits it",
+		 "packets were lost: the receive buffer of UDP port %u (%d KiB) was full, "
+		 "net.core.rmem_max limits it; or they were damaged (nstat UdpInCsumErrors)",
 		 u->wire.port, size / 1024);
 }
 

@@ -58,7 +58,7 @@ struct wire_stats {
 	uint64_t send_runs, recv_runs;	/* messages with several packets */
 	uint64_t recv_errors;		/* pending ICMP errors that were read */
 	uint64_t recv_truncated;
-	uint64_t recv_overflow;		/* packets that found the socket's receive buffer full */
+	uint64_t recv_overflow;		/* found the receive buffer full, or had a wrong checksum */
 	uint64_t recv_not_admitted;	/* connection requests that udp_admit() dropped */
 	/* messages marked (ECN) because the buffer was nearly full */
 	uint64_t recv_marked;
