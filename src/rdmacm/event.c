@@ -37,6 +37,7 @@ enum {
 	/* in which a program that has destroyed its channel is expected to end */
 	END_PARTS = 10,
 	END_PART_MS = 100,
+	START_LOOK_MS = 10,	/* between looks whether the CM has started */
 };
 
 /* The last destroyed channels, under `ringing`. */
@@ -245,10 +246,16 @@ static bool blocks(int fd)
 	return !(fcntl(fd, F_GETFL) & O_NONBLOCK);
 }
 
+/* Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work. */
+static bool works(void)
+{
+	return !qp1_find() && qp1.polls(cma_mad());
+}
+
 /*
- * Without a progress thread (VERBENA_PROGRESS=none) the waiting thread does its work: until an
- * event is there, or once if the channel does not block.  Returns EAGAIN; or EINTR if a signal came
- * that would end a read(2).
+ * Works until an event is there, or once if the channel does not block. The first id, for which
+ * another thread starts the CM, may come later. Returns EAGAIN; or EINTR if a signal came that
+ * would end a read(2).
  */
 static int progress(int event_fd)
 {
@@ -257,8 +264,12 @@ static int progress(int event_fd)
 	int ready;
 
 	do {
-		qp1.poll(cma_mad());
-		ready = poll(&fd, 1, 0);	/* a signal may end this, too */
+		struct vrb_mad *mad = cma_mad();
+
+		if (mad)
+			qp1.poll(mad);
+		/* a signal may end this, too */
+		ready = poll(&fd, 1, mad || !wait ? 0 : START_LOOK_MS);
 		if (ready < 0 && wait && restart_is_refused())
 			return EINTR;
 	} while (wait && ready <= 0);
@@ -291,7 +302,7 @@ static int read_open(struct channel *ch, int fd)
 	struct vrb_mad *mad = cma_mad();
 	uint64_t count;
 
-	if (mad && qp1.polls(mad))
+	if (works())
 		err = progress(fd);
 	else if (mad && !load_relaxed(&ch->queued) && blocks(fd))
 		err = qp1.await(mad, fd, &count);

@@ -296,12 +296,17 @@ static bool accept_ready(struct rsocket *rs)
 	return rs->state != RS_LISTENING || rs_listen_has(rs);
 }
 
-/* Two threads may find the same connection; one of them gets it. */
+/*
+ * Two threads may find the same connection; one of them gets it. A program that calls again and
+ * again, and does not sleep, does the work of a progress thread that is not there.
+ */
 static int wait_for_child(struct rsocket *rs, struct rsocket **child)
 {
 	int err = 0;
 
 	rs_watch_held(rs);
+	if (rs->nonblock && cma_mad() && qp1.polls(cma_mad()))
+		qp1.poll(cma_mad());
 	do {
 		if (rs->state != RS_LISTENING)
 			return EINVAL;

@@ -128,8 +128,9 @@ bool vrb_mad_find_gid(struct ibv_context *verbs, const struct net_addr *gid,
 
 /*
  * vrb_mad_polls(): VERBENA_PROGRESS=none: there is no progress thread, so waiting code must call
- * vrb_mad_poll() meanwhile. That may always be called, and runs one bounded round; returns true if
- * it did any work. Not in a callback, nor under a lock that a callback takes.
+ * vrb_mad_poll() meanwhile; m may be NULL. The latter may always be called, and runs one bounded
+ * round; returns true if it did any work. Not in a callback, nor under a lock that a callback
+ * takes.
  */
 bool vrb_mad_polls(struct vrb_mad *m);
 bool vrb_mad_poll(struct vrb_mad *m);
