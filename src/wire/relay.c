@@ -82,12 +82,33 @@ int relay_packet(struct wire *w, unsigned int number, const struct net_path *pat
 	return look && take_error(fd) == ECONNREFUSED ? ENOENT : 0;
 }
 
-bool relay_unwrap(struct wire_pkt *pkt, uint16_t port)
+/* The addresses from and to which packets are relayed. */
+static const struct net_addr loopback_ipv4 = { .raw = { [10] = 0xff, [11] = 0xff,
+						       [12] = 127, [15] = 1 } };
+static const struct net_addr loopback_ipv6 = { .raw = { [15] = 1 } };
+
+bool relay_is_at(const struct net_addr *dst, uint16_t port)
+{
+	return port >= relay_port(NET_RELAY_FIRST) && port <= relay_port(NET_RELAY_LAST) &&
+	       (net_addr_equal(dst, &loopback_ipv4) || net_addr_equal(dst, &loopback_ipv6));
+}
+
+/*
+ * Only where a holder sends from: it may not have the port of the other family, and a host nearby
+ * may send from other addresses of 127.0.0.0/8 to interfaces with route_localnet.
+ */
+static bool is_from_holder(const struct wire *w, const struct net_path *path)
+{
+	return path->src_port == w->port &&
+	       net_addr_equal(&path->src, load_relaxed(&w->ipv4) ? &loopback_ipv4 : &loopback_ipv6);
+}
+
+bool relay_unwrap(const struct wire *w, struct wire_pkt *pkt)
 {
 	struct relay_head head;
 
-	if (pkt->path.src_port != port || !net_is_loopback(&pkt->path.src) ||
-	    pkt->len <= sizeof(head) || pkt->len > sizeof(head) + WIRE_MAX_PACKET)
+	if (!is_from_holder(w, &pkt->path) || pkt->len <= sizeof(head) ||
+	    pkt->len > sizeof(head) + WIRE_MAX_PACKET)
 		return false;
 	memcpy(&head, pkt->data, sizeof(head));
 	if (head.magic != MAGIC)

@@ -3,9 +3,9 @@
  * Relayed packets. A process that cannot bind the RoCEv2 port, because another user or run
  * directory has it, binds the UDP port of a free relay number (util/net.h). A holder of the RoCEv2
  * port that receives a packet for a QP or communication id with this number sends it on over
- * loopback, behind a head with the path on which it came. Only a holder can send from the RoCEv2
- * port, and nobody from another host can send from a loopback address: so what comes from there is
- * genuine.
+ * loopback, by IPv4 where there is IPv4, behind a head with the path on which it came. Only a
+ * holder can send from the RoCEv2 port of that family, and nobody from another host can send from
+ * 127.0.0.1 or ::1: so what comes from there is genuine.
  */
 #ifndef VRB_WIRE_RELAY_H
 #define VRB_WIRE_RELAY_H
@@ -23,6 +23,9 @@ union udp_sockaddr;
 /* The UDP port of a relay number. */
 uint16_t relay_port(unsigned int number);
 
+/* Do relayed packets go there? */
+bool relay_is_at(const struct net_addr *dst, uint16_t port);
+
 /*
  * Sends a packet, which has arrived on `path`, to the process with this number. Returns 0; ENOENT:
  * this process relays nothing, it is no number or, if `look` is set, there is no such process, as
@@ -33,9 +36,9 @@ int relay_packet(struct wire *w, unsigned int number, const struct net_path *pat
 		 const void *data, size_t len, bool look);
 
 /*
- * Of a relayed packet, takes off the head and restores the path. False: it is not intact, or its
- * sender does not hold `port`.
+ * Of a packet that a relayed wire has received, takes off the head and restores the path. False: it
+ * is not intact, or its sender does not hold the port.
  */
-bool relay_unwrap(struct wire_pkt *pkt, uint16_t port);
+bool relay_unwrap(const struct wire *w, struct wire_pkt *pkt);
 
 #endif

@@ -269,13 +269,15 @@ static bool take_probe(struct udp_wire *u, const uint8_t *data, size_t len)
 	return true;
 }
 
-/* Reads the destination of a packet that an ICMP message reports. */
-static void read_destination(struct net_addr *dst, const union udp_sockaddr *to)
+/* Reads the destination of a packet that an ICMP message reports, and returns the port. */
+static uint16_t read_destination(struct net_addr *dst, const union udp_sockaddr *to)
 {
-	if (to->sa.sa_family == AF_INET)
+	if (to->sa.sa_family == AF_INET) {
 		map_ipv4(dst, &to->v4.sin_addr);
-	else
-		memcpy(dst->raw, &to->v6.sin6_addr, 16);
+		return ntohs(to->v4.sin_port);
+	}
+	memcpy(dst->raw, &to->v6.sin6_addr, 16);
+	return ntohs(to->v6.sin6_port);
 }
 
 /* For IPv4 the kernel takes a router that forbids a packet for one that cannot pass it on. */
@@ -293,15 +295,17 @@ static void note_error(struct udp_wire *u, struct msghdr *mh)
 	struct sock_extended_err e;
 	struct net_addr dst;
 	struct cmsghdr *c;
+	uint16_t port;
 
 	for (c = CMSG_FIRSTHDR(mh); c; c = CMSG_NXTHDR(mh, c)) {
 		if (!(c->cmsg_level == IPPROTO_IP && c->cmsg_type == IP_RECVERR) &&
 		    !(c->cmsg_level == IPPROTO_IPV6 && c->cmsg_type == IPV6_RECVERR))
 			continue;
 		memcpy(&e, CMSG_DATA(c), sizeof(e));
-		read_destination(&dst, mh->msg_name);
+		port = read_destination(&dst, mh->msg_name);
 		log_debug(LOG_WIRE, "ICMP error for a sent packet: %s", strerror(meaning(&e)));
-		if (e.ee_errno)
+		/* This process's own QPs send to the RoCEv2 port. */
+		if (e.ee_errno && !relay_is_at(&dst, port))
 			path_errors_note(u->wire.path_errors, &dst, meaning(&e), clock_now());
 	}
 }
@@ -428,7 +432,7 @@ static bool cut_packet(struct udp_wire *u, struct wire_pkt *pkt)
 	}
 	*pkt = (struct wire_pkt){ .path = cut->path, .data = data, .len = len,
 				  .ip_id = cut->index++ };
-	if (unlikely(u->wire.relayed) && !relay_unwrap(pkt, u->wire.port))
+	if (unlikely(u->wire.relayed) && !relay_unwrap(&u->wire, pkt))
 		return false;
 	if (mm->msg_hdr.msg_flags & MSG_TRUNC || pkt->len > WIRE_MAX_PACKET) {
 		u->wire.stats.recv_truncated++;

@@ -17,6 +17,7 @@
 
 #include "host/host.h"
 #include "host/relay.h"
+#include "left_out.h"
 #include "place.h"
 #include "util/compiler.h"
 #include "wire/claim.h"
@@ -75,6 +76,26 @@ static void a_packet_arrives_with_its_path(void **state)
 	wire_close(holder);
 }
 
+/* Takes a free number. Returns the length of what the holder sends to it. */
+static int copy_relayed(struct wire *holder, unsigned int *number, uint8_t copy[LEN + 64])
+{
+	struct sockaddr_in at = { .sin_family = AF_INET,
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct net_path path = env_path_v4();
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), got;
+	uint8_t data[LEN];
+
+	wire_close(open_number(number));
+	at.sin_port = htons(relay_port(*number));
+	assert_int_equal(bind(fd, (struct sockaddr *)&at, sizeof(at)), 0);
+	fill(data);
+	assert_int_equal(relay_packet(holder, *number, &path, data, LEN, true), 0);
+	got = (int)recv(fd, copy, LEN + 64, 0);
+	assert_true(got > LEN);
+	close(fd);
+	return got;
+}
+
 static void only_a_holder_is_believed(void **state)
 {
 	struct sockaddr_in to = { .sin_family = AF_INET,
@@ -82,21 +103,15 @@ static void only_a_holder_is_believed(void **state)
 	struct net_path path = env_path_v4();
 	struct wire *holder = env_open(), *w;
 	uint8_t data[LEN], copy[LEN + 64];
-	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), got;
 	unsigned int number;
 	struct wire_pkt in;
+	int got, fd;
 
 	fill(data);
-	w = open_number(&number);
+	got = copy_relayed(holder, &number, copy);
 	to.sin_port = htons(relay_port(number));
-	/* What a holder sends, as another process sees it; then the same from that one. */
-	wire_close(w);
-	assert_int_equal(bind(fd, (struct sockaddr *)&to, sizeof(to)), 0);
-	assert_int_equal(relay_packet(holder, number, &path, data, LEN, true), 0);
-	got = (int)recv(fd, copy, sizeof(copy), 0);
-	assert_true(got > LEN);
-	close(fd);
 	assert_int_equal(udp_open_relayed(env_port, number, &w), 0);
+	/* The same, but from another socket. */
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 	assert_int_equal(sendto(fd, copy, (size_t)got, 0, (struct sockaddr *)&to, sizeof(to)), got);
 	assert_int_equal(env_drain(w), 0);
@@ -107,6 +122,84 @@ static void only_a_holder_is_believed(void **state)
 	assert_int_equal(env_receive(w, &in, 1), 1);
 	close(fd);
 	wire_close(w);
+	wire_close(holder);
+}
+
+/*
+ * A holder relays by IPv4. It has no IPv6 where another user has the port, who could send what a
+ * holder sends.
+ */
+static void only_one_family_is_believed(void **state)
+{
+	const struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = htons(env_port),
+					 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	int other = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), got, on = 1;
+	struct sockaddr_in6 to = at;
+	uint8_t copy[LEN + 64];
+	struct wire *holder, *w;
+	unsigned int number;
+
+	if (other < 0)
+		LEAVE_OUT("no IPv6");
+	setsockopt(other, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	assert_int_equal(bind(other, (const struct sockaddr *)&at, sizeof(at)), 0);
+	holder = env_open();
+	assert_true(holder->ipv4 && !holder->ipv6);
+	got = copy_relayed(holder, &number, copy);
+	assert_int_equal(udp_open_relayed(env_port, number, &w), 0);
+	to.sin6_port = htons(relay_port(number));
+	assert_int_equal(sendto(other, copy, (size_t)got, 0, (struct sockaddr *)&to, sizeof(to)),
+			 got);
+	assert_int_equal(env_drain(w), 0);
+	wire_close(w);
+	wire_close(holder);
+	close(other);
+}
+
+/* Of 127.0.0.0/8 others may come from a host nearby, where an interface has route_localnet. */
+static void only_one_address_is_believed(void **state)
+{
+	static const struct {
+		const char *src;
+		bool ok;
+	} rows[] = {
+		{ "::ffff:127.0.0.1", true },
+		{ "::ffff:127.0.0.2", false },
+		{ "::1", false },
+	};
+	struct wire *holder = env_open(), *w;
+	uint8_t copy[LEN + 64];
+	unsigned int number;
+	int got = copy_relayed(holder, &number, copy);
+
+	assert_int_equal(udp_open_relayed(env_port, number, &w), 0);
+	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++) {
+		struct wire_pkt in = { .path = { .src = env_addr(rows[i].src),
+						 .src_port = env_port },
+				       .data = copy, .len = (uint32_t)got };
+
+		assert_int_equal(relay_unwrap(w, &in), rows[i].ok);
+	}
+	wire_close(w);
+	wire_close(holder);
+}
+
+/* A process that has ended does not count as one that has closed the RoCEv2 port. */
+static void a_number_without_process_is_no_closed_port(void **state)
+{
+	struct wire *holder = env_open();
+	struct net_path path = env_path_v4();
+	const struct net_addr to = env_addr("::ffff:127.0.0.1");
+	uint8_t data[LEN];
+	unsigned int number;
+
+	wire_close(open_number(&number));
+	fill(data);
+	assert_int_equal(relay_packet(holder, number, &path, data, LEN, false), 0);
+	wire_look(holder, -1, true);
+	assert_int_equal(env_drain(holder), 0);
+	assert_int_equal(holder->stats.recv_errors, 1);
+	assert_int_equal(path_errors_latest(holder->path_errors, &to, 0), 0);
 	wire_close(holder);
 }
 
@@ -366,6 +459,9 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup(a_packet_arrives_with_its_path, env_new_port),
 		cmocka_unit_test_setup(only_a_holder_is_believed, env_new_port),
+		cmocka_unit_test_setup(only_one_family_is_believed, env_new_port),
+		cmocka_unit_test_setup(only_one_address_is_believed, env_new_port),
+		cmocka_unit_test_setup(a_number_without_process_is_no_closed_port, env_new_port),
 		cmocka_unit_test_setup(it_sends_from_the_port_of_its_number, env_new_port),
 		cmocka_unit_test_setup(the_next_one_takes_the_port, env_new_port),
 		cmocka_unit_test_setup(a_claim_counts_only_with_the_port, env_new_port),
