@@ -19,7 +19,6 @@
 void relay_init(struct relay *r)
 {
 	r->services = -1;
-	r->sender = -1;
 }
 
 void relay_close(struct relay *r)
@@ -29,8 +28,6 @@ void relay_close(struct relay *r)
 	free(r->service);
 	if (r->services >= 0)
 		close(r->services);
-	if (r->sender >= 0)
-		close(r->sender);
 	*r = (struct relay){ 0 };
 	relay_init(r);
 }
@@ -169,18 +166,16 @@ void host_relay_unlisten(struct host *h, uint64_t service_id, const struct net_a
 	lock_release(&h->lock);
 }
 
-static int sender_of(struct host *h)
+/* Returns false if there is none. */
+static bool send_to_listener(int fd, struct msghdr *mh)
 {
-	int fd;
-
-	lock_acquire(&h->lock);
-	if (h->relay.sender < 0)
-		h->relay.sender = open_socket();
-	fd = h->relay.sender;
-	lock_release(&h->lock);
-	return fd;
+	return sys_sendmsg(fd, mh, MSG_DONTWAIT | MSG_NOSIGNAL) != -ECONNREFUSED;
 }
 
+/*
+ * What stopped listeners have not read counts against the buffer of the socket that sent it. So
+ * each request has a socket of its own: else it would be lost for all others, too.
+ */
 int host_relay_request(struct host *h, uint16_t port, uint64_t service_id,
 		       const struct net_path *path, const uint8_t *mad)
 {
@@ -188,22 +183,23 @@ int host_relay_request(struct host *h, uint16_t port, uint64_t service_id,
 	const struct net_addr *addr[] = { &path->dst, &any };
 	struct msg_head head = { .magic = MSG_MAGIC, .kind = KIND_MAD, .len = HOST_MAD_LEN };
 	struct iovec iov[2] = { { &head, sizeof(head) }, { (void *)mad, HOST_MAD_LEN } };
-	int fd = sender_of(h);
+	int cancel = cancel_off(), own = open_socket(), fd = own >= 0 ? own : h->inbox;
+	bool found = false;
 
 	inbox_pack_path(&head, path);
-	for (unsigned int i = 0; fd >= 0 && i < 2; i++) {
+	for (unsigned int i = 0; fd >= 0 && !found && i < 2; i++) {
 		struct sockaddr_un sun;
-		struct msghdr mh = {
-			.msg_name = &sun, .msg_namelen = name_service(&sun, port, service_id,
-								     addr[i]),
-			.msg_iov = iov, .msg_iovlen = 2,
-		};
-		ssize_t sent = sys_sendmsg(fd, &mh, MSG_DONTWAIT | MSG_NOSIGNAL);
 
-		if (sent != -ECONNREFUSED)
-			return 0;
+		found = send_to_listener(fd, &(struct msghdr){
+			.msg_name = &sun,
+			.msg_namelen = name_service(&sun, port, service_id, addr[i]),
+			.msg_iov = iov, .msg_iovlen = 2,
+		});
 	}
-	return ENOENT;
+	if (own >= 0)
+		close(own);
+	cancel_on(cancel);
+	return found ? 0 : ENOENT;
 }
 
 static bool is_trusted(struct host *h, struct msghdr *mh)

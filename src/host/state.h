@@ -40,7 +40,6 @@ struct relay {
 	unsigned int number;	/* 0: none. Written once, before there are QPs */
 	int services;		/* epoll of `service`; -1: no number */
 	uid_t holder;		/* atomic */
-	int sender;		/* -1: nothing relayed yet */
 	struct relay_service *service;
 	unsigned int n_service;
 };

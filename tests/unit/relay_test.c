@@ -454,6 +454,49 @@ static void requests_find_their_listener(void **state)
 		place_remove_dir(dir[i]);
 }
 
+/*
+ * Stopped listeners do not read, until no more fits into the buffer of a socket that sends. Others
+ * get their requests all the same, also from a process that has no descriptor to spare.
+ */
+static void stopped_listeners_hold_up_nobody(void **state)
+{
+	enum { SERVICES = 200, REQUESTS = 12 };	/* net.unix.max_dgram_qlen is 10 by default */
+	const struct net_addr any = { 0 };
+	struct net_path path = { .src = env_addr("::ffff:192.0.2.1"),
+				 .dst = env_addr("::ffff:192.0.2.9"), .ifindex = 2 };
+	static uint8_t mad[HOST_MAD_LEN];
+	static struct host_datagram m;
+	struct rlimit before;
+	char dir[3][64];
+	struct host *stopped = join(dir[0]), *holder = join(dir[1]), *listener = join(dir[2]);
+	int next;
+
+	assert_int_equal(host_relay_take(stopped, 600), 0);
+	assert_int_equal(host_relay_take(listener, 601), 0);
+	host_relay_trust(listener, geteuid());
+	for (uint64_t i = 0; i < SERVICES; i++) {
+		assert_int_equal(host_relay_listen(stopped, env_port, i, &any), 0);
+		for (unsigned int k = 0; k < REQUESTS; k++)
+			assert_int_equal(host_relay_request(holder, env_port, i, &path, mad), 0);
+	}
+	assert_int_equal(host_relay_listen(listener, env_port, SERVICES, &any), 0);
+	assert_int_equal(host_relay_request(holder, env_port, SERVICES, &path, mad), 0);
+	assert_true(receives(listener, &m));
+	assert_int_equal(m.kind, HOST_REQUEST);
+
+	next = dup(STDERR_FILENO);
+	close(next);
+	limit_files((rlim_t)next, &before);
+	assert_int_equal(host_relay_request(holder, env_port, SERVICES, &path, mad), 0);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &before), 0);
+	assert_true(receives(listener, &m));
+	host_leave(stopped);
+	host_leave(holder);
+	host_leave(listener);
+	for (unsigned int i = 0; i < ARRAY_SIZE(dir); i++)
+		place_remove_dir(dir[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -469,6 +512,7 @@ int main(void)
 		cmocka_unit_test_setup(the_port_is_taken_whole, env_new_port),
 		cmocka_unit_test(a_number_has_its_qp_numbers),
 		cmocka_unit_test_setup(requests_find_their_listener, env_new_port),
+		cmocka_unit_test_setup(stopped_listeners_hold_up_nobody, env_new_port),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
