@@ -69,7 +69,8 @@ int relay_packet(struct wire *w, unsigned int number, const struct net_path *pat
 	int fd = to_udp(w)->fd[family];
 	ssize_t sent = -EINTR;
 
-	if (number < NET_RELAY_FIRST || number > NET_RELAY_LAST || load_relaxed(&w->relayed))
+	if (number < NET_RELAY_FIRST || number > NET_RELAY_LAST || load_relaxed(&w->relayed) ||
+	    number == to_udp(w)->number)
 		return ENOENT;
 	mh.msg_namelen = loopback(&to, family, relay_port(number));
 	if (look)

@@ -28,9 +28,9 @@ bool relay_is_at(const struct net_addr *dst, uint16_t port);
 
 /*
  * Sends a packet, which has arrived on `path`, to the process with this number. Returns 0; ENOENT:
- * this process relays nothing, it is no number or, if `look` is set, there is no such process, as
- * far as is known at once, for two more system calls; or the error of the socket. The packet may be
- * lost, as on a network. Any thread.
+ * this process relays nothing, it is no number or its own or, if `look` is set, there is no such
+ * process, as far as is known at once, for two more system calls; or the error of the socket. The
+ * packet may be lost, as on a network. Any thread.
  */
 int relay_packet(struct wire *w, unsigned int number, const struct net_path *path,
 		 const void *data, size_t len, bool look);

@@ -10,6 +10,7 @@
 #include <linux/filter.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "run/config.h"
@@ -223,6 +224,8 @@ static void udp_close(struct wire *w)
 		close(u->claim);
 	if (u->number_holder >= 0)
 		close(u->number_holder);
+	if (u->idle >= 0)
+		close(u->idle);
 	free(u->cell);
 	free(u->data);
 	free(u);
@@ -269,6 +272,9 @@ static int open_families(struct udp_wire *u)
 		return err4;
 	if (err6 && (err4 || file_is_shortage(err6)))
 		return err6;
+	/* The number is another's. */
+	if (err6 == EADDRINUSE && u->wire.relayed)
+		return err6;
 	if (err6 && err6 != EAFNOSUPPORT)
 		log_info(LOG_WIRE, "no IPv6 on UDP port %u: %s", port, strerror(err6));
 	u->wire.ipv4 = !err4;
@@ -301,7 +307,7 @@ static struct udp_wire *make_wire(uint16_t port, uint64_t group, struct path_err
 	u->wire.ops = &udp_ops;
 	u->wire.port = u->wire.src_port = port;
 	u->group = group;
-	u->claim = u->number_holder = -1;
+	u->claim = u->number_holder = u->idle = -1;
 	list_init(&u->twins);
 	path_errors_init(&u->path_errors);
 	u->wire.path_errors = path_errors ? path_errors : &u->path_errors;
@@ -364,6 +370,7 @@ int udp_open_relayed(uint16_t port, unsigned int number, struct wire **out)
 	if (u) {
 		u->wire.src_port = relay_port(number);
 		u->wire.relayed = true;
+		u->number = number;
 		err = open_families(u);
 	}
 	if (!err)
@@ -373,15 +380,24 @@ int udp_open_relayed(uint16_t port, unsigned int number, struct wire **out)
 	return err;
 }
 
-/* Gives the socket of one wire to the other, in place of its own. */
+/*
+ * Gives the socket of one wire to the other, in place of its own. Where there is none, as another
+ * has the port for this family, `idle` takes the place: the descriptor is still watched.
+ */
 static void move_socket(struct udp_wire *to, struct udp_wire *from, unsigned int family)
 {
 	int old = to->fd[family], new = from->fd[family];
+	bool gone = new < 0;
 
 	from->fd[family] = -1;
+	if (gone && old >= 0)
+		new = to->idle;
 	if (new < 0 || old < 0 || dup3(new, old, O_CLOEXEC) < 0) {
 		store_relaxed(&to->fd[family], new);
 		new = old;
+	} else if (gone) {
+		store_relaxed(&to->fd[family], -1);
+		to->idle = old;
 	}
 	if (new >= 0)
 		close(new);
@@ -400,15 +416,26 @@ static void set_families(struct wire *w, bool ipv4, bool ipv6)
 		store_relaxed(&w->ipv6, ipv6);
 }
 
+/* What the wire needs beside the sockets of its port. Returns 0 or an errno value. */
+static int reserve(struct udp_wire *to, const struct udp_wire *from)
+{
+	bool loses_one = (to->wire.ipv4 && !from->wire.ipv4) || (to->wire.ipv6 && !from->wire.ipv6);
+
+	if (loses_one && to->idle < 0)
+		to->idle = eventfd(0, EFD_CLOEXEC);
+	if (loses_one && to->idle < 0)
+		return errno;
+	to->number_holder = fcntl(to->fd[first_family(&to->wire)], F_DUPFD_CLOEXEC, 0);
+	return to->number_holder < 0 ? errno : 0;
+}
+
 int udp_take_port(struct wire *w, uint64_t group)
 {
 	struct udp_wire *to = to_udp(w), *from = make_wire(w->port, group, NULL);
 	int err = from ? open_claimed(from) : ENOMEM;
 
-	if (!err) {
-		to->number_holder = fcntl(to->fd[first_family(w)], F_DUPFD_CLOEXEC, 0);
-		err = to->number_holder < 0 ? errno : 0;
-	}
+	if (!err)
+		err = reserve(to, from);
 	for (unsigned int i = 0; !err && i < UDP_FAMILIES; i++)
 		move_socket(to, from, i);
 	if (!err) {

@@ -52,7 +52,10 @@ struct udp_wire {
 	int usual_class[UDP_FAMILIES];	/* traffic class of the socket; -1: unknown */
 	uint64_t group;			/* group that shares the port; 0: not shared */
 	int claim;			/* -1: none */
-	int number_holder;		/* a relay number's port, after udp_take_port(); -1: none */
+	unsigned int number;		/* relay number; 0: none */
+	/* after udp_take_port(), else -1: */
+	int number_holder;		/* has the number's port, and nobody reads it */
+	int idle;			/* in place of the socket of a family that is missing now */
 	struct list twins;		/* mcast_twin.h */
 	struct path_errors path_errors;		/* for this wire and those opened beside it */
 	/* the kernel requires a lease on flow labels; atomic, never cleared */

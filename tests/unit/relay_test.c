@@ -6,6 +6,7 @@
 #include "udp_env.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/in.h>
 #include <poll.h>
 #include <stdio.h>
@@ -125,24 +126,31 @@ static void only_a_holder_is_believed(void **state)
 	wire_close(holder);
 }
 
+/* Without IPv6 nobody else can have it. */
+static int bind_ipv6(uint16_t port)
+{
+	struct sockaddr_in6 any = { .sin6_family = AF_INET6, .sin6_port = htons(port) };
+	int fd = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), on = 1;
+
+	if (fd < 0)
+		LEAVE_OUT("no IPv6");
+	setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
+	assert_int_equal(bind(fd, (struct sockaddr *)&any, sizeof(any)), 0);
+	return fd;
+}
+
 /*
  * A holder relays by IPv4. It has no IPv6 where another user has the port, who could send what a
  * holder sends.
  */
 static void only_one_family_is_believed(void **state)
 {
-	const struct sockaddr_in6 at = { .sin6_family = AF_INET6, .sin6_port = htons(env_port),
-					 .sin6_addr = IN6ADDR_LOOPBACK_INIT };
-	int other = socket(AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC, 0), got, on = 1;
-	struct sockaddr_in6 to = at;
+	struct sockaddr_in6 to = { .sin6_family = AF_INET6, .sin6_addr = IN6ADDR_LOOPBACK_INIT };
+	int other = bind_ipv6(env_port), got;
 	uint8_t copy[LEN + 64];
 	struct wire *holder, *w;
 	unsigned int number;
 
-	if (other < 0)
-		LEAVE_OUT("no IPv6");
-	setsockopt(other, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on));
-	assert_int_equal(bind(other, (const struct sockaddr *)&at, sizeof(at)), 0);
 	holder = env_open();
 	assert_true(holder->ipv4 && !holder->ipv6);
 	got = copy_relayed(holder, &number, copy);
@@ -253,7 +261,8 @@ static void the_next_one_takes_the_port(void **state)
 	assert_int_equal(wire_send(w, &out, 1), 1);
 	assert_int_equal(env_receive(w, &in, 1), 1);
 	assert_int_equal(in.path.src_port, env_port);
-	/* Its QP numbers stay its own. */
+	/* Its QP numbers stay its own, and nobody reads what comes to the number's port. */
+	assert_int_equal(relay_packet(w, number, &in.path, "0123", 4, false), ENOENT);
 	assert_int_equal(udp_open_relayed(env_port, number, &again), EADDRINUSE);
 	claim = claim_connect(env_port, ENV_GROUP, &user);
 	assert_true(claim >= 0);
@@ -261,6 +270,45 @@ static void the_next_one_takes_the_port(void **state)
 	wire_close(w);
 	assert_int_equal(udp_open_relayed(env_port, number, &again), 0);
 	wire_close(again);
+}
+
+/* Another has the port for IPv6. A thread that sleeps on the descriptors still may. */
+static void the_port_is_taken_for_one_family(void **state)
+{
+	int fds[WIRE_FDS], other = bind_ipv6(env_port);
+	struct wire *w;
+	unsigned int number, n;
+
+	w = open_number(&number);
+	n = wire_fds(w, fds);
+	assert_int_equal(n, 2);
+	assert_int_equal(udp_take_port(w, ENV_GROUP), 0);
+	assert_true(w->ipv4 && !w->ipv6);
+	for (unsigned int i = 0; i < n; i++) {
+		struct pollfd p = { .fd = fds[i], .events = POLLIN };
+
+		assert_int_equal(poll(&p, 1, 0), 0);
+	}
+	assert_int_equal(wire_fds(w, fds), 1);
+	wire_close(w);
+	for (unsigned int i = 0; i < n; i++)
+		assert_int_equal(fcntl(fds[i], F_GETFD), -1);
+	close(other);
+}
+
+/* So it has both families, as the port has later. */
+static void a_number_is_free_for_both_families(void **state)
+{
+	struct wire *w;
+	unsigned int number;
+	int other;
+
+	wire_close(open_number(&number));
+	other = bind_ipv6(relay_port(number));
+	assert_int_equal(udp_open_relayed(env_port, number, &w), EADDRINUSE);
+	close(other);
+	assert_int_equal(udp_open_relayed(env_port, number, &w), 0);
+	wire_close(w);
 }
 
 static void a_claim_counts_only_with_the_port(void **state)
@@ -507,6 +555,8 @@ int main(void)
 		cmocka_unit_test_setup(a_number_without_process_is_no_closed_port, env_new_port),
 		cmocka_unit_test_setup(it_sends_from_the_port_of_its_number, env_new_port),
 		cmocka_unit_test_setup(the_next_one_takes_the_port, env_new_port),
+		cmocka_unit_test_setup(the_port_is_taken_for_one_family, env_new_port),
+		cmocka_unit_test_setup(a_number_is_free_for_both_families, env_new_port),
 		cmocka_unit_test_setup(a_claim_counts_only_with_the_port, env_new_port),
 		cmocka_unit_test_setup(a_claim_may_be_full, env_new_port),
 		cmocka_unit_test_setup(the_port_is_taken_whole, env_new_port),
