@@ -41,7 +41,7 @@ struct record_reader *record_reader_new(void);
 void record_reader_free(struct record_reader *r);
 
 /*
- * Adds a file, whose descriptor the reader owns from then on.
+ * Adds a file, whose descriptor the reader owns from then on, unless it fails.
  * Returns 0, EINVAL (no recording), ENOTSUP (another version), EFBIG, ENOMEM, or the errno of
  * read(2).
  */

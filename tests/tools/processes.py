@@ -2,11 +2,13 @@
 """verbena ps and top: the objects and activity of processes; dead processes are not listed."""
 import json
 import os
+import pty
 import shutil
 import signal
 import subprocess
 import sys
 import tempfile
+import termios
 import time
 
 from holding import Holder
@@ -290,6 +292,29 @@ def case_top(bench):
             f"0x{holder.qpn:06x}" in text and "\033" not in text and "1 process, 1 QPs" in text,
             text,
         )
+
+
+def case_top_interrupted(bench):
+    """^C leaves the terminal as it was."""
+    ours, its = pty.openpty()
+    before = termios.tcgetattr(its)
+    watcher = subprocess.Popen(
+        [*bench.user_prefix(), bench.tool(), "top"], env=bench.env(), stdin=its, stdout=its,
+        cwd="/", start_new_session=True,
+    )
+    try:
+        shown = b""
+        while b"PROGRAM" not in shown:
+            shown += os.read(ours, 4096)
+        want(termios.tcgetattr(its) != before, "top reads single keys")
+        watcher.send_signal(signal.SIGINT)
+        want_equal(watcher.wait(), -signal.SIGINT, "status")
+        want_equal(termios.tcgetattr(its), before, "the terminal")
+    finally:
+        watcher.kill()
+        watcher.wait()
+        os.close(ours)
+        os.close(its)
 
 
 def case_vanished(bench):

@@ -20,6 +20,7 @@ PROGRAM, PAIR = sys.argv.pop(2), sys.argv.pop(2)
 MESSAGES = 10
 MANY, AT_ONCE = 64, 8       # processes
 PAIRED = 8                  # messages of PAIR
+FILES = 64                  # files beside a recording
 DAY = 86400                 # by which the clock of the second host is off, seconds
 HEADER, CHUNK_HEADER, MASK = 4096, 32, (1 << 64) - 1
 
@@ -637,6 +638,16 @@ def case_folder_with_others(bench):
     want_equal(done.err, f"verbena trace: {empty} is no recording\n", "the other file")
     want_equal(len(json.loads(done.out)["processes"]), 1, "processes")
     trace(bench, "summary", empty, expect=1)
+    # However many they are: none stays open.
+    subprocess.run(
+        [*bench.user_prefix(), "touch", *(os.path.join(out, f"{i}.vrec") for i in range(FILES))],
+        check=True,
+    )
+    few = bench.call(
+        ["sh", "-c", f'ulimit -n {FILES}; exec "$@"', "sh", bench.tool(), "trace", "summary",
+         "--json", out], expect=0,
+    )
+    want_equal(len(json.loads(few.out)["processes"]), 1, "processes")
 
 
 def case_bad_input(bench):

@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <getopt.h>
 #include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/ioctl.h>
@@ -228,13 +229,23 @@ static void restore(void)
 	tcsetattr(STDIN_FILENO, TCSANOW, &saved);
 }
 
+/* The signal's default action follows. */
+static void restore_and_end(int signal)
+{
+	restore();
+	raise(signal);
+}
+
 static void take_keys(void)
 {
+	const struct sigaction end = { .sa_handler = restore_and_end, .sa_flags = SA_RESETHAND };
 	struct termios raw;
 
 	if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &saved) < 0)
 		return;
 	atexit(restore);
+	sigaction(SIGINT, &end, NULL);
+	sigaction(SIGTERM, &end, NULL);
 	raw = saved;
 	raw.c_lflag &= ~(tcflag_t)(ICANON | ECHO);
 	tcsetattr(STDIN_FILENO, TCSANOW, &raw);

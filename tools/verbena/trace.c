@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "tool.h"
 #include "util/compiler.h"
@@ -24,6 +25,8 @@ static int add_file(struct trace *t, const char *path)
 		return complain(errno == EACCES ? EXIT_REFUSED : EXIT_FAILED, "%s: %s", path,
 				strerror(errno));
 	err = record_reader_add(t->reader, fd);
+	if (err)
+		close(fd);
 	switch (err) {
 	case 0:
 		return 0;

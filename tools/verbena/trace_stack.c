@@ -182,7 +182,6 @@ static struct image *image_of(struct trace_stacks *s, const char *path)
 		read_image(m, fd);
 		close(fd);
 	}
-	trace_make_printable(m->path);
 	return m;
 }
 
