@@ -132,8 +132,6 @@ static bool answer_next(struct rsocket *rs, struct rsocket **child)
 	return any;
 }
 
-static void requests(struct rsocket *rs);
-
 /* False: there is no room, or the listener is closed. */
 static bool watch_again(struct rsocket *rs)
 {
@@ -142,7 +140,7 @@ static bool watch_again(struct rsocket *rs)
 	pthread_mutex_lock(&rs->lock);
 	room = rs->state == RS_LISTENING && has_room(&rs->listen);
 	if (room)
-		rs_watch(rs, rs->fd, requests);
+		rs_watch_resume(rs);
 	pthread_mutex_unlock(&rs->lock);
 	return room;
 }
@@ -203,11 +201,8 @@ static void requests(struct rsocket *rs)
 			if (child)
 				watch_child(rs, child);
 		}
-		rs_unwatch(rs);
-		/*
-		 * raccept() may have made room before the watch ended, and so not have restarted
-		 * it.
-		 */
+		rs_watch_pause(rs);
+		/* raccept() may have made room before the pause, and so not have ended it. */
 		if (!watch_again(rs))
 			return;
 	}
@@ -287,7 +282,7 @@ static struct rsocket *dequeue(struct rsocket *rs)
 	}
 	pthread_mutex_unlock(&l->gate);
 	if (resume)
-		rs_watch(rs, rs->fd, requests);
+		rs_watch_resume(rs);
 	return child;
 }
 

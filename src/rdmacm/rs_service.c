@@ -134,16 +134,22 @@ void rs_no_keepalive(struct rsocket *rs)
 
 /* ---- Held watches ---- */
 
+/* Needs no memory, and so does not fail. */
+static void look_for(struct rs_watch *w, uint32_t events)
+{
+	struct epoll_event e = { .events = events, .data.ptr = w };
+
+	epoll_ctl(service.epfd, EPOLL_CTL_MOD, w->fd, &e);
+}
+
 /* Under the lock. */
 static void begin(struct rs_watch *w)
 {
-	struct epoll_event e = { .events = EPOLLIN, .data.ptr = w };
-
 	if (!w->from)
 		return;
 	w->from = 0;
 	store_relaxed(&service.held, service.held - 1);
-	epoll_ctl(service.epfd, EPOLL_CTL_MOD, w->fd, &e);
+	look_for(w, EPOLLIN);
 }
 
 /* Begins the watches held until now.  Returns ms until the next one begins, -1: none. */
@@ -332,6 +338,24 @@ void rs_unwatch(struct rsocket *rs)
 	pthread_mutex_unlock(&service.lock);
 	if (w)
 		rs_put(rs);
+}
+
+static void set_paused(struct rsocket *rs, bool paused)
+{
+	pthread_mutex_lock(&service.lock);
+	if (rs->watch && !rs->watch->from)
+		look_for(rs->watch, paused ? 0 : EPOLLIN);
+	pthread_mutex_unlock(&service.lock);
+}
+
+void rs_watch_pause(struct rsocket *rs)
+{
+	set_paused(rs, true);
+}
+
+void rs_watch_resume(struct rsocket *rs)
+{
+	set_paused(rs, false);
 }
 
 /* A forked child has no service thread. */

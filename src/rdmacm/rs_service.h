@@ -30,6 +30,13 @@ void rs_watch_held(struct rsocket *rs);
 /* A call in progress may continue after it returns.  Does nothing without a watch. */
 void rs_unwatch(struct rsocket *rs);
 
+/*
+ * The watch stays, and its function is not called meanwhile. Neither fails, nor does anything
+ * without a watch; one that has not begun is not paused.
+ */
+void rs_watch_pause(struct rsocket *rs);
+void rs_watch_resume(struct rsocket *rs);
+
 /* Starts or stops keepalives after a change of rs->opt.  As rs_watch(). */
 int rs_keepalive(struct rsocket *rs);
 void rs_no_keepalive(struct rsocket *rs);

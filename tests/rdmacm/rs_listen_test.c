@@ -1,8 +1,31 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* The backlog of stream rsockets. */
+#include <dlfcn.h>
+#include <errno.h>
 #include <rdma/rsocket.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "rspair.h"
+#include "util/atomic.h"
+
+enum { LIMIT_S = 30 };
+
+static int full_for = -1;	/* a descriptor that no epoll instance takes any more */
+
+__attribute__((visibility("default"))) int epoll_ctl(int epfd, int op, int fd,
+						     struct epoll_event *e)
+{
+	static int (*real)(int, int, int, struct epoll_event *);
+
+	if (!load_relaxed(&real))
+		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "epoll_ctl"));
+	if (op == EPOLL_CTL_ADD && fd == load_relaxed(&full_for)) {
+		errno = ENOSPC;
+		return -1;
+	}
+	return load_relaxed(&real)(epfd, op, fd, e);
+}
 
 /* A connect completes before accept is called, as with TCP. limit 0: the default backlog. */
 static void backlog(int limit)
@@ -66,10 +89,33 @@ static void backlog_of_one(void)
 	rclose(listener);
 }
 
+/* A listener whose backlog was full goes on, though the system takes no more descriptors. */
+static void backlog_without_epoll(void)
+{
+	struct sockaddr_storage a;
+	int listener = rspair_listen(LOOPBACK, &a), fd, peer;
+
+	CHECK_EQ(rlisten(listener, 1), 0);
+	for (int i = 0; i < 2; i++) {
+		fd = rsocket(AF_INET, SOCK_STREAM, 0);
+		alarm(LIMIT_S);
+		CHECK_EQ(rconnect(fd, (struct sockaddr *)&a, sizeof(struct sockaddr_in)), 0);
+		store_relaxed(&full_for, listener);
+		peer = raccept(listener, NULL, NULL);
+		CHECK(peer >= 0);
+		alarm(0);
+		CHECK_EQ(rclose(peer), 0);
+		CHECK_EQ(rclose(fd), 0);
+	}
+	CHECK_EQ(rclose(listener), 0);
+	store_relaxed(&full_for, -1);
+}
+
 int main(void)
 {
 	backlog(8);
 	backlog(0);
 	backlog_of_one();
+	backlog_without_epoll();
 	return 0;
 }
