@@ -5,11 +5,12 @@
  *
  * Owns the table of this process's receive QPs: an entry is a registration. One lock is also held
  * during calls on the QP, so that none is destroyed in use; these calls take no lock of this file.
- * A QP leaves the table before it is destroyed.
+ * A QP leaves the table before it is destroyed. A forked child begins with an empty one.
  */
 #define VERBENA_LEGACY_XRC
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdlib.h>
 
 #include <infiniband/verbs.h>
@@ -26,6 +27,18 @@ struct rcv_qp {
 
 static struct lock table_lock;
 static struct list table = { &table, &table };
+
+/* The list may have been changing, and its QPs are the parent's. */
+static void after_fork(void)
+{
+	lock_renew(&table_lock);
+	list_init(&table);
+}
+
+__attribute__((constructor)) static void watch_forks(void)
+{
+	pthread_atfork(NULL, NULL, after_fork);
+}
 
 static struct ibv_xrcd *to_xrcd(struct ibv_xrc_domain *d)
 {

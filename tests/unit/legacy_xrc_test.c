@@ -7,15 +7,21 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <semaphore.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
 #include <infiniband/verbs.h>
+
+enum { CHILD_LIMIT_S = 20 };
 
 static struct verbs_context box;
 static struct ibv_context *ctx = &box.context;
@@ -23,7 +29,7 @@ static struct ibv_xrcd domains[2];
 static struct ibv_srq the_srq;
 static struct ibv_qp qps[4];
 static int destroyed[4], next_qp, destroy_result;
-static void (*while_destroying)(void);
+static void (*while_destroying)(void), (*while_modifying)(void);
 static struct ibv_xrcd_init_attr seen_xrcd;
 static struct ibv_srq_init_attr_ex seen_srq;
 static struct ibv_qp_open_attr seen_open;
@@ -95,6 +101,8 @@ struct ibv_qp *ibv_create_qp(struct ibv_pd *pd, struct ibv_qp_init_attr *attr)
 
 int ibv_modify_qp(struct ibv_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
+	if (while_modifying)
+		while_modifying();
 	return mask == IBV_QP_STATE ? 0 : EINVAL;
 }
 
@@ -249,6 +257,55 @@ static void calls_during_a_destruction(void **state)
 	assert_int_equal(ibv_unreg_xrc_rcv_qp(d, qpn[1]), 0);
 }
 
+static sem_t inside, may_leave;
+
+/* In the thread that modifies QP 100: until the other one has forked. */
+static void wait_inside(void)
+{
+	sem_post(&inside);
+	while (sem_wait(&may_leave))
+		;
+}
+
+static void *modify(void *domain)
+{
+	struct ibv_qp_attr attr = { .dest_qp_num = 0 };
+
+	return (void *)(intptr_t)ibv_modify_xrc_rcv_qp(domain, 100, &attr, IBV_QP_STATE);
+}
+
+/* The parent's QPs are not the child's, and a call that another thread was in is over there. */
+static void a_forked_child(void **state)
+{
+	struct ibv_xrc_domain *d = (struct ibv_xrc_domain *)(void *)&domains[0];
+	struct ibv_qp_init_attr init = { .xrc_domain = d };
+	pthread_t thread;
+	uint32_t qpn;
+	void *result;
+	int status;
+	pid_t child;
+
+	assert_int_equal(ibv_create_xrc_rcv_qp(&init, &qpn), 0);
+	sem_init(&inside, 0, 0);
+	sem_init(&may_leave, 0, 0);
+	while_modifying = wait_inside;
+	assert_int_equal(pthread_create(&thread, NULL, modify, d), 0);
+	while (sem_wait(&inside))
+		;
+	child = fork();
+	if (!child) {
+		alarm(CHILD_LIMIT_S);
+		_exit(modify(d) == (void *)EINVAL ? 0 : 1);
+	}
+	sem_post(&may_leave);
+	assert_int_equal(pthread_join(thread, &result), 0);
+	assert_null(result);
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_int_equal(status, 0);
+	while_modifying = NULL;
+	assert_int_equal(ibv_unreg_xrc_rcv_qp(d, qpn), 0);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -257,6 +314,7 @@ int main(void)
 		cmocka_unit_test_setup(receive_qp, reset),
 		cmocka_unit_test_setup(registration_by_another_process, reset),
 		cmocka_unit_test_setup(calls_during_a_destruction, reset),
+		cmocka_unit_test_setup(a_forked_child, reset),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
