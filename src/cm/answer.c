@@ -7,7 +7,7 @@
 #include "cm/parts.h"
 #include "util/time.h"
 
-/* As long as a request is repeated, by Linux too. */
+/* About as long as the request is repeated: senders of REQs also allow for packets' life time. */
 static uint64_t repeated_for(const struct cm_conn *c)
 {
 	if (c->datagram)

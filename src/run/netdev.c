@@ -15,6 +15,7 @@
 #include "run/netdev_scan.h"
 #include "util/cancel.h"
 #include "util/compiler.h"
+#include "util/file_room.h"
 
 struct netdev_entry *netdev_scan_find(struct netdev_scan *s, uint32_t ifindex)
 {
@@ -140,7 +141,7 @@ int netdev_list(struct netdev **list, unsigned int *count)
 	struct netdev_scan s = { .n = 0 };
 	int err = netdev_scan_netlink(&s);
 
-	if (err && err != ENOMEM) {
+	if (err && err != ENOMEM && !file_is_shortage(err)) {
 		errno = err;
 		log_once(LOG_RUN, LOG_INFO, "route netlink refused (%m), using ioctl");
 		err = netdev_scan_ioctl(&s);

@@ -17,6 +17,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -25,6 +27,7 @@
 
 #include "left_out.h"
 #include "place.h"
+#include "run/config.h"
 #include "run/netdev.h"
 
 enum { SKIP = 77, LIMIT_MS = 20000 };
@@ -200,6 +203,33 @@ static void without_netlink_the_same_is_found(void **state)
 	in_netns(check_without_netlink);
 }
 
+/* Netlink was not refused then, and the log does not say so. */
+static void without_descriptors_there_is_no_list(void **state)
+{
+	char name[] = "/tmp/netdev_test.XXXXXX";
+	int log = mkstemp(name), next;
+	struct rlimit was, limit;
+	struct netdev *list;
+	struct stat st;
+	unsigned int n;
+
+	assert_true(log >= 0);
+	setenv("VERBENA_LOG", "info", 1);
+	setenv("VERBENA_LOG_FILE", name, 1);
+	config_get();
+	next = dup(log);	/* the library has the file open, too */
+	close(next);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &was), 0);
+	limit = (struct rlimit){ (rlim_t)next, was.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(netdev_list(&list, &n), EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &was), 0);
+	assert_int_equal(fstat(log, &st), 0);
+	assert_int_equal(st.st_size, 0);
+	close(log);
+	unlink(name);
+}
+
 static bool readable(int fd, int timeout)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
@@ -346,6 +376,7 @@ int main(void)
 		cmocka_unit_test(loopback_is_there_and_last),
 		cmocka_unit_test(addresses_come_in_gid_order),
 		cmocka_unit_test(without_netlink_the_same_is_found),
+		cmocka_unit_test(without_descriptors_there_is_no_list),
 		cmocka_unit_test(carrier_is_seen),
 		cmocka_unit_test(monitor_reports_changes),
 		cmocka_unit_test(more_addresses_than_fit),

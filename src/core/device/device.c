@@ -287,6 +287,7 @@ static void put(struct vrb_device *dev)
 		at = &(*at)->next;
 	*at = dev->next;
 	lock_destroy(&dev->port.lock);
+	lock_destroy(&dev->egress_lock);
 	free(dev);
 }
 
