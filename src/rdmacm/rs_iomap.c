@@ -204,6 +204,7 @@ static int write_some(struct rsocket *rs, const uint8_t *buf, size_t n, uint64_t
 static size_t write_all(struct rsocket *rs, const uint8_t *buf, size_t n, uint64_t offset,
 			bool nonblock, int *err)
 {
+	uint64_t until = rs_until(rs->opt.snd_timeout);
 	size_t done = 0, wrote;
 	bool end = false;
 
@@ -212,7 +213,7 @@ static size_t write_all(struct rsocket *rs, const uint8_t *buf, size_t n, uint64
 	while (done < n && !end) {
 		*err = rs_send_error(rs);
 		if (!*err && !can_write(rs)) {
-			*err = rs_await(rs, &rs->tx_turn, can_write, nonblock, rs->opt.snd_timeout);
+			*err = rs_await(rs, &rs->tx_turn, can_write, nonblock, rs_left(until));
 			if (!*err)
 				continue;
 		}

@@ -1,18 +1,58 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /* riomap(): the peer writes into mapped memory, in order with the stream and within its bounds. */
+#include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/time.h>
+#include <sys/wait.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "rspair.h"
+#include "util/atomic.h"
 
 enum {
 	MAPS = 2,
 	SIZE = 300000,
 	OPTIONS_MS = 250, /* half the time for which requests wait */
+	TIMEOUT_S = 100,
+	ROUNDED_MS = 4,
 };
 
 static uint8_t memory[SIZE], data[SIZE];
+
+static uint64_t clock_ns(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+}
+
+static uint64_t clock_ms(void)
+{
+	return clock_ns() / 1000000;
+}
+
+/* The first time limit of this thread's call, and how long the call has slept; -1: no call. */
+static __thread int64_t first_ms = -1, slept_ns;
+
+__attribute__((visibility("default"))) int poll(struct pollfd *fds, nfds_t n, int ms)
+{
+	static int (*real)(struct pollfd *, nfds_t, int);
+	uint64_t begin = clock_ns();
+	int ready;
+
+	if (!load_relaxed(&real))
+		store_relaxed(&real, (__typeof__(real))dlsym(RTLD_NEXT, "poll"));
+	if (first_ms >= 0) {
+		first_ms = first_ms ? first_ms : ms;
+		CHECK(ms >= 0 && ms <= first_ms - slept_ns / 1000000 + ROUNDED_MS);
+	}
+	ready = load_relaxed(&real)(fds, n, ms);
+	slept_ns += (int64_t)(clock_ns() - begin);
+	return ready;
+}
 
 /* The writer has received the mapping when a byte of the stream has arrived. */
 static void sync_to(const struct rspair *p)
@@ -48,6 +88,37 @@ static void writes(void)
 	CHECK_EQ(riowrite(p.fd[0], data, 100, 999, 0), 0);
 	CHECK_EQ(riowrite(p.fd[0], data, 100, 1000 + SIZE, 0), 0);
 	rspair_close(&p);
+}
+
+/* SO_SNDTIMEO limits all waits of a riowrite() together. */
+static void limited(void)
+{
+	const struct timeval t = { .tv_sec = TIMEOUT_S };
+	struct rspair p = rspair_make(LOOPBACK, MAPS);
+
+	CHECK_EQ(riomap(p.fd[1], memory, SIZE, PROT_WRITE, 0, 0), 0);
+	sync_to(&p);
+	CHECK_EQ(rsetsockopt(p.fd[0], SOL_SOCKET, SO_SNDTIMEO, &t, sizeof(t)), 0);
+	first_ms = slept_ns = 0;
+	CHECK_EQ(riowrite(p.fd[0], data, SIZE, 0, 0), SIZE);
+	first_ms = -1;
+	rspair_close(&p);
+}
+
+/* With packets that are late, so that it waits several times. */
+static void limited_in_child(void)
+{
+	pid_t child = fork();
+	int status;
+
+	CHECK(child >= 0);
+	if (!child) {
+		setenv("VERBENA_FAULTS", "packet tx delay 5ms; message tx delay 5ms", 1);
+		limited();
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(child, &status, 0), child);
+	CHECK_EQ(status, 0);
 }
 
 static void tables(void)
@@ -87,14 +158,6 @@ static void replaced(void)
 		CHECK_EQ(riounmap(p.fd[1], memory + (i - 1) * 10, 10), 0);
 	}
 	rspair_close(&p);
-}
-
-static uint64_t clock_ms(void)
-{
-	struct timespec ts;
-
-	clock_gettime(CLOCK_MONOTONIC, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
 }
 
 /* Begins a nonblocking connect; no call waits for it. */
@@ -162,6 +225,7 @@ static void unpolled_listener(void)
 
 int main(void)
 {
+	limited_in_child();
 	while (!late_option())
 		;
 	unpolled_listener();
