@@ -3,6 +3,7 @@
 #include "view.h"
 
 #include <stdio.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
@@ -46,6 +47,19 @@ size_t list_length(struct json_object *l)
 	return l ? json_object_array_length(l) : 0;
 }
 
+static const char *device_of(struct json_object *contexts, size_t i)
+{
+	return text(json_object_array_get_idx(contexts, i), "device");
+}
+
+static bool is_first_of_device(struct json_object *contexts, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (!strcmp(device_of(contexts, k), device_of(contexts, i)))
+			return false;
+	return true;
+}
+
 const char *devices_of(struct json_object *process)
 {
 	static char names[256];
@@ -53,11 +67,11 @@ const char *devices_of(struct json_object *process)
 
 	names[0] = '\0';
 	for (size_t i = 0; i < list_length(contexts); i++) {
-		const char *name = text(json_object_array_get_idx(contexts, i), "device");
 		size_t n = strlen(names);
 
-		if (!strstr(names, name))
-			snprintf(names + n, sizeof(names) - n, "%s%s", n ? " " : "", name);
+		if (is_first_of_device(contexts, i))
+			snprintf(names + n, sizeof(names) - n, "%s%s", n ? " " : "",
+				 device_of(contexts, i));
 	}
 	return names;
 }
