@@ -42,7 +42,7 @@ static void start(struct spinner *s)
 		;
 }
 
-static void stop(struct spinner *s)
+static void finish(struct spinner *s)
 {
 	store_relaxed(&s->over, true);
 	assert_int_equal(pthread_join(s->thread, NULL), 0);
@@ -71,7 +71,7 @@ static void that_of_others_grows_with_theirs(void **state)
 	do
 		time = thread_cpu_time(load_relaxed(&s.clock));
 	while (time < WORK);
-	stop(&s);
+	finish(&s);
 }
 
 static void a_sleep_counts(void **state)
@@ -87,7 +87,7 @@ static void a_thread_that_has_ended_or_never_was_has_no_time(void **state)
 	struct spinner s;
 
 	start(&s);
-	stop(&s);
+	finish(&s);
 	assert_int_equal(thread_cpu_time(0), 0);
 	/* pthread_join() returns a little earlier. */
 	while (thread_cpu_time(load_relaxed(&s.clock)))
