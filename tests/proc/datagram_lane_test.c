@@ -37,10 +37,11 @@ enum {
 	LARGE = 1000,		/* few fit into a lane */
 	STOPPED_MS = 1500,
 	MUCH = 2 * (LIMIT_BACKLOG_PEER_MIB << 20) / LARGE,
-	LAST = 0xffffffff,	/* immediate data: no more will come */
 	GROUP_QPN = 0xffffff,
 	READS = 1000,		/* of the clock, by which a close waits for room */
 };
+
+static const uint32_t last = 0xffffffff;	/* immediate data: no more will come */
 
 /* A process that closes its device. Each of its looks at the clock takes a microsecond. */
 static struct {
@@ -130,7 +131,7 @@ static void stopped_receiver(int sock)
 	for (n = 0; n < datagrams; n++) {
 		uint32_t i = receive(&rc);
 
-		if (i == LAST)
+		if (i == last)
 			break;
 		CHECK_EQ(i, n);
 	}
@@ -356,7 +357,7 @@ static void test_much(void)
 	while (recv(t.stopped.sock, &n, sizeof(n), MSG_DONTWAIT) != sizeof(n)) {
 		CHECK_EQ(errno, EAGAIN);
 		if (!s.open)
-			send_datagram(&s, t.to_stopped, SMALL, LAST);
+			send_datagram(&s, t.to_stopped, SMALL, last);
 		take_completions(&s);
 	}
 	CHECK(n * LARGE > (LIMIT_BACKLOG_PEER_MIB << 20) / 2);
