@@ -304,6 +304,7 @@ def case_vd023_version(bench):
         out.write(
             struct.pack("=QIIIIII", 0x54534F4842525635, 99, 1024, 65536, 64, 8, 0) + bytes(4096)
         )
+        out.flush()
         if bench.as_root:
             os.chown(table, 65534, 65534)
         # A live process of any version holds this lock.
