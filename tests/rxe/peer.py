@@ -226,13 +226,13 @@ MTU = [
 ]
 
 
-def both_ways(rows, kind="v4"):
+def both_ways(rows, kind="v4", servers=(OURS, PEER)):
     def of(program, args, server):
         return lambda bench: link(bench).pair(program, args, server, kind)
     return [
         (f"{program} {args} {kind}, server {server}", of(program, args, server))
         for program, args in rows
-        for server in (OURS, PEER)
+        for server in servers
     ]
 
 
@@ -394,7 +394,7 @@ LOSSY = [
 ]
 
 
-def loss_cases(_bench, rows=LOSSY):
+def loss_cases(_bench, rows=LOSSY, servers=(OURS, PEER)):
     harness.need_programs("nft")
 
     def of(program, args, server, per_mille):
@@ -409,7 +409,7 @@ def loss_cases(_bench, rows=LOSSY):
         )
         for per_mille in (10, 50)
         for program, args in rows
-        for server in (OURS, PEER)
+        for server in servers
     ]
 
 
@@ -418,10 +418,14 @@ def mix_cases(_bench):
 
 
 def a19_cases(bench):
-    """Soft RoCE repeats a lost FLUSH with address 0, so none is lost here."""
-    mixes = [(PROBE, f"a19_mix {seed}") for seed in range(1, 4)]
-    lossy = [(PROBE, f"atomic_write_mix {seed}") for seed in (11, 12)]
-    return [*probe_cases(A19, ("v4",)), *both_ways(mixes), *loss_cases(bench, lossy)]
+    """Soft RoCE repeats a lost FLUSH or ATOMIC WRITE with address 0: in the mixes it sends none."""
+    rows = [(f"a19_mix {seed} 300 {int(server == OURS)}", server)
+            for seed in range(1, 4) for server in (OURS, PEER)]
+    return [
+        *probe_cases(A19, ("v4",)),
+        *[row for args, server in rows for row in both_ways([(PROBE, args)], servers=(server,))],
+        *[row for args, server in rows for row in loss_cases(bench, [(PROBE, args)], (server,))],
+    ]
 
 
 GROUPS = {

@@ -60,7 +60,9 @@ static void print_next(struct end *e)
 
 static void write_first(struct end *e)
 {
-	struct ibv_sge sge = { .addr = (uintptr_t)e->buf, .length = WRITE_LEN, .lkey = e->mr->lkey };
+	struct ibv_sge sge = { .addr = (uintptr_t)e->buf,
+			       .length = WRITE_LEN,
+			       .lkey = e->mr->lkey };
 	struct ibv_send_wr wr = { .wr_id = WRITE_ID,
 				  .opcode = IBV_WR_RDMA_WRITE,
 				  .sg_list = &sge,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
- * Random requests of all kinds, both ends at once, many outstanding: mix [SEED [COUNT]],
- * atomic_write_mix also with ATOMIC WRITE, a19_mix with FLUSH, too. Each end knows the other's plan
- * by the seed, and so what must have happened to its memory, in which order, and how often: once,
- * whatever the network did.
+ * Random requests of all kinds, both ends at once, many outstanding: mix [SEED [COUNT]]. Each end
+ * knows the other's plan by the seed, and so what must have happened to its memory, in which order,
+ * and how often: once, whatever the network did.
+ *
+ * a19_mix [SEED [COUNT [END]]]: one end, 0 the client, 1 the server, also uses FLUSH and ATOMIC
+ * WRITE. Soft RoCE repeats these with address 0, so its end is the other one.
  */
 #include <arpa/inet.h>
 
@@ -33,7 +35,7 @@ static const uint64_t A19_OPS = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_I
 
 enum kind {
 	SEND, SEND_IMM, WRITE, WRITE_IMM, READ, FETCH_ADD, KINDS,
-	ATOMIC_WRITE = KINDS, FLUSH, A19_KINDS,
+	FLUSH = KINDS, ATOMIC_WRITE, A19_KINDS,
 };
 
 static const enum ibv_wr_opcode opcodes[KINDS] = {
@@ -152,7 +154,7 @@ static void post_next(struct mix *m)
 
 	advance(p);
 	m->done[slot] = *p;
-	if (p->kind >= ATOMIC_WRITE) {
+	if (p->kind >= FLUSH) {
 		post_a19(e, p, slot);
 		return;
 	}
@@ -267,33 +269,25 @@ static void drive(struct mix *m)
 	}
 }
 
-/* 0: it is no mix. */
-static unsigned kinds_of(const char *name)
-{
-	if (!strcmp(name, "mix"))
-		return KINDS;
-	if (!strcmp(name, "atomic_write_mix"))
-		return ATOMIC_WRITE + 1;
-	return strcmp(name, "a19_mix") ? 0 : A19_KINDS;
-}
-
 bool probe_mix(struct end *e, const char *name)
 {
 	unsigned seed = probe_number(0, 1), mtu = 128u << e->place.mtu;
 	struct mix m = { .e = e, .count = probe_number(1, COUNT) };
-	const unsigned kinds = kinds_of(name);
+	const bool a19 = strcmp(name, "a19_mix") == 0, client = !probe_number(2, 0);
+	const unsigned clients = a19 && client ? A19_KINDS : KINDS;
+	const unsigned servers = a19 && !client ? A19_KINDS : KINDS;
 	struct end_setup setup = { .type = IBV_QPT_RC };
 	uint64_t adds, counter;
 
-	if (!kinds)
+	if (!a19 && strcmp(name, "mix"))
 		return false;
-	if (kinds > KINDS) {
+	if (a19) {
 		setup.send_ops = A19_OPS;
 		setup.mr_access = setup.qp_access = END_ALL_ACCESS | IBV_ACCESS_FLUSH_GLOBAL;
 	}
 	end_connect(e, &setup);
-	m.mine = new_plan(seed, e->client, mtu, kinds);
-	m.theirs = new_plan(seed, !e->client, mtu, kinds);
+	m.mine = new_plan(seed, e->client, mtu, e->client ? clients : servers);
+	m.theirs = new_plan(seed, !e->client, mtu, e->client ? servers : clients);
 	adds = run_model(&m);
 	for (uint32_t i = 0; i < SOURCE_LEN; i++)
 		e->buf[SOURCE_AT + i] = source(i);

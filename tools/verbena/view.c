@@ -2,8 +2,8 @@
 /* See view.h. */
 #include "view.h"
 
-#include <stdio.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <infiniband/verbs.h>
