@@ -418,13 +418,17 @@ def mix_cases(_bench):
 
 
 def a19_cases(bench):
-    """Soft RoCE repeats a lost FLUSH or ATOMIC WRITE with address 0: in the mixes it sends none."""
-    rows = [(f"a19_mix {seed} 300 {int(server == OURS)}", server)
-            for seed in range(1, 4) for server in (OURS, PEER)]
+    """
+    Soft RoCE repeats a lost FLUSH or ATOMIC WRITE with address 0, and does not answer a FLUSH that
+    is repeated: in the mixes it sends none, and packets are lost of those without FLUSH only.
+    """
+    def mixes(kind, server):
+        return [(PROBE, f"{kind}_mix {seed} 300 {int(server == OURS)}") for seed in range(1, 4)]
+    servers = (OURS, PEER)
     return [
         *probe_cases(A19, ("v4",)),
-        *[row for args, server in rows for row in both_ways([(PROBE, args)], servers=(server,))],
-        *[row for args, server in rows for row in loss_cases(bench, [(PROBE, args)], (server,))],
+        *[row for end in servers for row in both_ways(mixes("a19", end), servers=(end,))],
+        *[row for end in servers for row in loss_cases(bench, mixes("atomic_write", end), (end,))],
     ]
 
 

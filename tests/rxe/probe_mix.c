@@ -4,8 +4,9 @@
  * knows the other's plan by the seed, and so what must have happened to its memory, in which order,
  * and how often: once, whatever the network did.
  *
- * a19_mix [SEED [COUNT [END]]]: one end, 0 the client, 1 the server, also uses FLUSH and ATOMIC
- * WRITE. Soft RoCE repeats these with address 0, so its end is the other one.
+ * atomic_write_mix, a19_mix [SEED [COUNT [END]]]: one end, 0 the client, 1 the server, also uses
+ * ATOMIC WRITE; ATOMIC WRITE and FLUSH. Soft RoCE repeats these with address 0, so its end is the
+ * other one.
  */
 #include <arpa/inet.h>
 
@@ -35,7 +36,7 @@ static const uint64_t A19_OPS = IBV_QP_EX_WITH_SEND | IBV_QP_EX_WITH_SEND_WITH_I
 
 enum kind {
 	SEND, SEND_IMM, WRITE, WRITE_IMM, READ, FETCH_ADD, KINDS,
-	FLUSH = KINDS, ATOMIC_WRITE, A19_KINDS,
+	ATOMIC_WRITE = KINDS, FLUSH, A19_KINDS,
 };
 
 static const enum ibv_wr_opcode opcodes[KINDS] = {
@@ -154,7 +155,7 @@ static void post_next(struct mix *m)
 
 	advance(p);
 	m->done[slot] = *p;
-	if (p->kind >= FLUSH) {
+	if (p->kind >= ATOMIC_WRITE) {
 		post_a19(e, p, slot);
 		return;
 	}
@@ -269,19 +270,29 @@ static void drive(struct mix *m)
 	}
 }
 
+/* 0: it is no mix. */
+static unsigned kinds_of(const char *name)
+{
+	if (!strcmp(name, "mix"))
+		return KINDS;
+	if (!strcmp(name, "atomic_write_mix"))
+		return ATOMIC_WRITE + 1;
+	return strcmp(name, "a19_mix") ? 0 : A19_KINDS;
+}
+
 bool probe_mix(struct end *e, const char *name)
 {
 	unsigned seed = probe_number(0, 1), mtu = 128u << e->place.mtu;
 	struct mix m = { .e = e, .count = probe_number(1, COUNT) };
-	const bool a19 = strcmp(name, "a19_mix") == 0, client = !probe_number(2, 0);
-	const unsigned clients = a19 && client ? A19_KINDS : KINDS;
-	const unsigned servers = a19 && !client ? A19_KINDS : KINDS;
+	const unsigned kinds = kinds_of(name);
+	const bool client = !probe_number(2, 0);	/* its end uses them all */
+	const unsigned clients = client ? kinds : KINDS, servers = client ? KINDS : kinds;
 	struct end_setup setup = { .type = IBV_QPT_RC };
 	uint64_t adds, counter;
 
-	if (!a19 && strcmp(name, "mix"))
+	if (!kinds)
 		return false;
-	if (a19) {
+	if (kinds > KINDS) {
 		setup.send_ops = A19_OPS;
 		setup.mr_access = setup.qp_access = END_ALL_ACCESS | IBV_ACCESS_FLUSH_GLOBAL;
 	}
