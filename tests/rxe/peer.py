@@ -337,13 +337,15 @@ def saw(text, end):
 
 
 def wanted(name, requester, responder, event, server):
+    """What is right: soft RoCE raises events since some kernel between 6.12 and 7.2."""
     if server == PEER:
         requester, responder = RXE_RESPONDS.get(name, (requester, responder))
-    if event is not None and server == PEER:
-        event = ", ".join(["no event", *event.split(", ")[1:]])
-    if event is not None:
-        responder += ", " + event
-    return requester, responder
+    if event is None:
+        return [(requester, responder)]
+    events = [event]
+    if server == PEER:
+        events.append(", ".join(["no event", *event.split(", ")[1:]]))
+    return [(requester, f"{responder}, {event}") for event in events]
 
 
 def probe_cases(rows, kinds):
@@ -352,7 +354,7 @@ def probe_cases(rows, kinds):
         def case(bench):
             first, second = link(bench).pair(PROBE, row[0], server, kind)
             seen = saw(second, "requester"), saw(first, "responder")
-            if seen != wanted(*row, server):
+            if seen not in wanted(*row, server):
                 raise Failure(f"requester and responder: wanted {wanted(*row, server)}, got {seen}")
         return case
     rows = [row if len(row) == 4 else (*row, None) for row in rows]
