@@ -58,9 +58,9 @@ enum roce_icrc_verdict roce_icrc_check_next(struct roce_icrc_front *front,
 					    uint16_t ip_id, const uint8_t *data, size_t len);
 
 /*
- * The ICRC of a FLUSH as Linux's soft RoCE computes and expects it (6.2 to 7.2, of RC): behind the
- * packet it covers BTH, FETH and RETH a second time, with the bits that a router may change. The
- * arguments are those of roce_icrc() and roce_icrc_check().
+ * The ICRC of a FLUSH as Linux's soft RoCE computes and expects it (6.12 and 7.2, of RC): behind
+ * the packet it covers BTH, FETH and RETH a second time, with the bits that a router may change.
+ * The arguments are those of roce_icrc() and roce_icrc_check().
  */
 uint32_t roce_icrc_soft_flush(const struct net_path *path, uint16_t ip_id, const uint8_t *data,
 			      size_t len);

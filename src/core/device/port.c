@@ -320,7 +320,7 @@ static int resolve_grh(const struct vrb_port *port, const struct ibv_ah_attr *at
 	path->src = *src;
 	path->flow_label = grh->flow_label & 0xfffff;
 	path->traffic_class = grh->traffic_class;
-	/* As Linux does: a program's hop limit, often 1, counts for multicast only. */
+	/* As in Linux, a program's hop limit, often 1, counts for multicast only. */
 	path->hop_limit = net_is_multicast(&path->dst) && grh->hop_limit ? grh->hop_limit :
 			  DEFAULT_HOPS;
 	path->sgid_index = grh->sgid_index;
