@@ -20,6 +20,7 @@
 #ifndef VRB_UTIL_LOCK_H
 #define VRB_UTIL_LOCK_H
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 
@@ -43,7 +44,7 @@ enum {
 	LOCK_PASSED, /* it waits for a sleeper */
 };
 
-/* A thread is its thread pointer, which is another's only after its end; 0: none. */
+/* A thread is its lock_self(), which is another's only after its end; 0: none. */
 struct lock {
 	uint32_t taken;    /* atomic: LOCK_*; sleepers wait on it. The owner leaves it alone */
 	uint32_t sleepers; /* atomic: a thread may be asleep (lock.c) */
@@ -61,7 +62,11 @@ struct lock {
 
 static inline uintptr_t lock_self(void)
 {
+#ifdef HAVE_THREAD_POINTER
 	return (uintptr_t)__builtin_thread_pointer();
+#else
+	return (uintptr_t)pthread_self();
+#endif
 }
 
 /* Threads become owners from now on. Only if heavy_fence_own_join() succeeded. */

@@ -162,6 +162,18 @@ static int connect_to(const struct sockaddr_in *a)
 	return fd;
 }
 
+/* Past librspreload's poll(). Newer processors' Linux has ppoll only. */
+static int kernel_poll(struct pollfd *p, int timeout)
+{
+#ifdef SYS_poll
+	return (int)syscall(SYS_poll, p, 1, timeout);
+#else
+	struct timespec now = { 0 };
+
+	return (int)syscall(SYS_ppoll, p, 1, timeout < 0 ? NULL : &now, NULL, _NSIG / 8);
+#endif
+}
+
 /* ---- Sockets that another process serves ---- */
 
 /* As by libuv, which removes what it closes: the client, which waits for nobody, is not greeted. */
@@ -175,7 +187,7 @@ static void is_removed_from_an_epoll(void)
 	alarm(LIMIT_S);
 	CHECK_EQ(epoll_ctl(epoll, EPOLL_CTL_DEL, to, NULL), -1);
 	CHECK_EQ(errno, ENOENT);
-	CHECK_EQ(syscall(SYS_poll, &p, 1, 0), 0);
+	CHECK_EQ(kernel_poll(&p, 0), 0);
 	alarm(0);
 	CHECK_EQ(close(epoll), 0);
 	CHECK_EQ(close(from), 0);
@@ -307,7 +319,7 @@ static void write_to_both(const struct sockaddr_in *a, int go)
 	struct pollfd p = { .fd = second, .events = POLLIN };
 
 	alarm(LIMIT_S);
-	CHECK_EQ(syscall(SYS_poll, &p, 1, -1), 1);
+	CHECK_EQ(kernel_poll(&p, -1), 1);
 	CHECK_EQ(syscall(SYS_write, go, "g", 1), 1);
 	CHECK_EQ(write(first, "1", 1), 1);
 	CHECK_EQ(write(second, "2", 1), 1);
@@ -366,7 +378,7 @@ int rpoll(struct pollfd *fds, nfds_t n, int timeout)
 		stops = false;
 	} else if (stops && n == 2) {
 		fds[0].revents = 0;
-		ready = (int)syscall(SYS_poll, fds + 1, 1, -1);
+		ready = kernel_poll(fds + 1, -1);
 	} else {
 		ready = really(fds, n, timeout);
 	}
@@ -543,7 +555,13 @@ static bool is_polling(pid_t tid)
 	CHECK(fd >= 0);
 	CHECK(syscall(SYS_read, fd, text, sizeof(text) - 1) >= 0);
 	CHECK_EQ(close(fd), 0);
-	return sscanf(text, "%d", &number) == 1 && (number == SYS_poll || number == SYS_ppoll);
+	if (sscanf(text, "%d", &number) != 1)
+		return false;
+#ifdef SYS_poll
+	if (number == SYS_poll)
+		return true;
+#endif
+	return number == SYS_ppoll;
 }
 
 /* Listens with an rsocket, and is stopped before it can answer. */

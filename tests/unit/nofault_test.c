@@ -88,12 +88,12 @@ static void reports_a_write_and_leaves_a_prefix(void **state)
 static void reports_read_only_memory(void **state)
 {
 	uint8_t *p = page_and_guard(PROT_READ);
-	uint64_t old;
+	uint64_t there = 0x5a5a5a5a5a5a5a5a, old;
 
 	assert_false(vrb_guard_copy(p, "12345678", 8));
 	assert_false(vrb_guard_store64((uint64_t *)p, 1));
 	assert_false(vrb_guard_fetch_add64((uint64_t *)p, 1, &old));
-	assert_false(vrb_guard_cmp_swap64((uint64_t *)p, 0, 1, &old));
+	assert_false(vrb_guard_cmp_swap64((uint64_t *)p, there, 1, &old));
 	munmap(p, page);
 }
 
