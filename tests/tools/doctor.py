@@ -274,6 +274,15 @@ def case_vd026_no_probe(bench):
     must_find(bench.call([tool, "doctor", "--json"]), "VD026")
 
 
+def case_vd026_no_process(bench):
+    """Neither a process nor a thread can be started."""
+    done = bench.call(["prlimit", "--nproc=1", bench.tool(), "doctor", "--json"])
+    must_find(done, "VD026", "no process")
+    must_find(done, "VD009", "unavailable")
+    done = bench.call(["prlimit", "--nproc=1", bench.tool("ibv_devinfo")])
+    want("its thread cannot be started" in done.err, done.describe())
+
+
 def case_vd027_rdma_cm(bench):
     theirs = stock_file("librdmacm.so.1")
     folder = bench.make_dir("cm")

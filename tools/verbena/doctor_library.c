@@ -82,6 +82,7 @@ struct probe {
 	char verbs[PATH_MAX];	/* or the loader's error message after "!" */
 	char cm[PATH_MAX];	/* "": none */
 	int count;
+	bool no_process;
 };
 
 static void read_line(FILE *f, char line[PATH_MAX])
@@ -103,6 +104,7 @@ static bool run_probe(struct probe *p)
 	*strrchr(own, '/') = '\0';
 	snprintf(command, sizeof(command), "exec '%s/verbena-probe' 2>/dev/null", own);
 	f = popen(command, "re");
+	p->no_process = !f;
 	if (!f)
 		return false;
 	read_line(f, p->verbs);
@@ -135,7 +137,8 @@ void check_library(void)
 	if (!dladdr((const void *)ibv_get_device_list, &info) || !realpath(info.dli_fname, own))
 		return;
 	if (!run_probe(&probe)) {
-		found(26, "verbena-probe could not be run");
+		found(26, probe.no_process ? "no process can be started"
+					   : "verbena-probe could not be run");
 		return;
 	}
 	count = probe.count;

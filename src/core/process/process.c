@@ -10,6 +10,7 @@
 #include "core/process/process.h"
 
 #include <errno.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "core/base/context.h"
@@ -191,6 +192,15 @@ static void leave(void)
 	vrb.host = NULL;
 }
 
+static int start_thread(void)
+{
+	int err = progress_start(vrb.progress);
+
+	if (err)
+		log_warn(LOG_CORE, "no device, as its thread cannot be started: %s", strerror(err));
+	return err;
+}
+
 /* Must hold vrb.life. */
 static int bring_up(void)
 {
@@ -228,7 +238,7 @@ static int bring_up(void)
 	vrb_fault_control_start();
 	err = vrb_relayed_start();
 	if (!err && cfg->progress_thread)
-		err = progress_start(vrb.progress);
+		err = start_thread();
 	if (!err)
 		return 0;
 	vrb_fault_control_stop();
