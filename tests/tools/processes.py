@@ -78,6 +78,21 @@ def case_ps(bench):
         want(str(two.pid) not in text, text)
 
 
+def case_pid_namespace(bench):
+    """As in a pod: those of another PID namespace are found by the PIDs that they have there."""
+    ns = ["unshare", *(() if bench.as_root else ("-Ur",)), "-pf", "--kill-child"]
+    if subprocess.run([*ns, "true"], capture_output=True, check=False).returncode:
+        raise LeftOut("no namespaces here")
+    with Holder(bench) as holder:
+        inside = [*(bench.user_prefix() if bench.as_root else ()), bench.tool(), "ps"]
+        text = bench.call([*ns, *inside], prefix=[], expect=0).out
+        want(len(text.splitlines()) == 2 and str(holder.pid) in text, text)
+        done = bench.call([*ns, *inside, str(holder.pid)], prefix=[], expect=0)
+        want(f"0x{holder.qpn:06x}" in done.out, done.describe())
+        done = bench.call([*ns, *inside, str(holder.pid + 1)], prefix=[], expect=1)
+        want("does not use Verbena" in done.err, done.describe())
+
+
 def case_notes(bench):
     """What a program waits for in vain."""
     words = (

@@ -135,6 +135,11 @@ static enum outcome read_answer(int fd, int wait_ms, struct json_object **out)
 	return *out ? ANSWERED : ready > 0 ? GONE : SILENT;
 }
 
+static bool has_pid(struct json_object *o, int pid)
+{
+	return json_object_get_int(json_object_object_get(o, "pid")) == pid;
+}
+
 /* pid: the requested process; 0: any. */
 static enum outcome query_one(const struct host_run_dir *dir, const char *name, int pid,
 			      struct json_object **out)
@@ -145,10 +150,15 @@ static enum outcome query_one(const struct host_run_dir *dir, const char *name, 
 	if (fd < 0)
 		return errno == EAGAIN ? SILENT : GONE;
 	peer = peer_pid(fd);
-	if (!pid || peer == pid)
-		outcome = read_answer(fd, pid ? LONG_WAIT_MS : WAIT_MS, out);
+	if (!pid || !peer || peer == pid)
+		outcome = read_answer(fd, pid && peer ? LONG_WAIT_MS : WAIT_MS, out);
 	if (outcome == ANSWERED && peer)
 		json_object_object_add(*out, "pid", json_object_new_int(peer));
+	/* Of another namespace: it has told its own. */
+	if (pid && !peer && (outcome == SILENT || (outcome == ANSWERED && !has_pid(*out, pid)))) {
+		json_object_put(*out);
+		outcome = GONE;
+	}
 	close(fd);
 	return outcome;
 }
