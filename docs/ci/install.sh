@@ -9,8 +9,12 @@ package=$1
 as_root=
 [ "$(id -u)" -eq 0 ] || as_root="sudo -n"
 
+$as_root apt-get -qq update
 case "$package" in
 *://*)
+	# Images for containers have no curl.
+	command -v curl >/dev/null || $as_root env DEBIAN_FRONTEND=noninteractive \
+		apt-get -qq install -y --no-install-recommends curl ca-certificates
 	folder=$(mktemp -d)
 	trap 'rm -rf "$folder"' EXIT
 	chmod 755 "$folder"	# apt reads it as another user
@@ -19,6 +23,5 @@ case "$package" in
 	package=$folder/verbena.deb
 	;;
 esac
-$as_root apt-get -qq update
 $as_root env DEBIAN_FRONTEND=noninteractive apt-get -qq install -y --no-install-recommends \
 	"$(realpath "$package")"
