@@ -264,28 +264,47 @@ static void forget_attempt(struct cma_id *id)
 		unbind_device(id);
 }
 
-/* Looks up the route, from the id's own address if it has one. */
-static int find_route(struct cma_id *id, struct route *route)
-{
-	const struct rdma_addr *addr = &id->pub.route.addr;
-	bool bound = id->path.place.dev != NULL;
-	uint32_t scope = bound ? id->path.place.ifindex : 0;
-	struct sockaddr_storage src, dst;
-
-	addr_to_ip(&src, &addr->src_addr, scope);
-	addr_to_ip(&dst, &addr->dst_addr, scope);
-	return route_lookup(bound ? (struct sockaddr *)&src : NULL, (struct sockaddr *)&dst, route);
-}
-
 /* All of 127/8 is this host, but its loopback interface may have 127.0.0.1 only. */
-static struct net_addr gid_of_dst(const struct sockaddr *dst)
+static struct net_addr gid_of(const struct sockaddr *addr)
 {
 	static const struct net_addr loopback = { { [10] = 0xff, 0xff, IN_LOOPBACKNET, 0, 0, 1 } };
-	struct net_addr gid = addr_gid(dst);
+	struct net_addr gid = addr_gid(addr);
 	bool is_other = net_is_ipv4(&gid) && gid.raw[12] == IN_LOOPBACKNET &&
 			!net_addr_equal(&gid, &loopback);
 
 	return is_other && !is_ours(&gid) ? loopback : gid;
+}
+
+/*
+ * IPv4's loopback address, which is no device's before, is the source of a group all the same: else
+ * the group would be joined on another interface. Linux's IPv6 has none on loopback.
+ */
+static bool is_group_on_loopback(const struct sockaddr *src, const struct sockaddr *dst)
+{
+	struct net_addr group = addr_gid(dst);
+
+	return src->sa_family == AF_INET && dst->sa_family == AF_INET && !addr_is_any(src) &&
+	       net_is_multicast(&group);
+}
+
+/* Looks up the route, from the id's own address if it has one. */
+static int find_route(struct cma_id *id, struct route *route)
+{
+	const struct rdma_addr *addr = &id->pub.route.addr;
+	bool bound = id->path.place.dev != NULL, group;
+	uint32_t scope = bound ? id->path.place.ifindex : 0;
+	struct sockaddr_storage from, to;
+	const struct sockaddr *src = (const struct sockaddr *)&from;
+	const struct sockaddr *dst = (const struct sockaddr *)&to;
+	int err;
+
+	addr_to_ip(&from, &addr->src_addr, scope);
+	addr_to_ip(&to, &addr->dst_addr, scope);
+	group = is_group_on_loopback(src, dst);
+	err = route_lookup(bound || group ? src : NULL, dst, route);
+	if (!err && group)
+		route->src = gid_of(src);
+	return err;
 }
 
 /* Returns 0, or an errno value for the event's status. */
@@ -303,7 +322,7 @@ static int take_route(struct cma_id *id, const struct route *route)
 			return err == EADDRNOTAVAIL ? ENODEV : err;
 		id->path.src = route->src;
 	}
-	id->path.dst = gid_of_dst(&id->pub.route.addr.dst_addr);
+	id->path.dst = gid_of(&id->pub.route.addr.dst_addr);
 	id->path.hop_limit = route->hop_limit;
 	return 0;
 }

@@ -108,6 +108,26 @@ static void sent_to_members(struct sockaddr_storage group)
 	end(to);
 }
 
+/*
+ * rdma_join_multicast(3): the routing tables choose the device, unless a source address is given.
+ * Without a GID of its own another address of 127/8 stands for 127.0.0.1.
+ */
+static void source_chooses_the_device(const char *source)
+{
+	struct sockaddr_storage group = world_addr(GROUP, 0), a = world_addr(source, 0);
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_UDP);
+	union ibv_gid loopback;
+
+	CHECK_EQ(inet_pton(AF_INET6, "::ffff:" LOOPBACK, &loopback), 1);
+	CHECK_EQ(rdma_resolve_addr(id, (struct sockaddr *)&a, (struct sockaddr *)&group,
+				   WORLD_TIMEOUT_MS), 0);
+	world_expect(ch, RDMA_CM_EVENT_ADDR_RESOLVED);
+	CHECK_MEM(&id->route.addr.addr.ibaddr.sgid, &loopback, sizeof(loopback));
+	world_qp(id);
+	joined(id, &group, RDMA_MC_JOIN_FLAG_FULLMEMBER);
+	end(id);
+}
+
 /* An unfetched event is dropped when the membership ends. */
 static void left_early(void)
 {
@@ -250,6 +270,8 @@ int main(void)
 	CHECK(ch);
 	sent_to_members(world_addr(GROUP, 0));
 	sent_to_members(group_gid());
+	source_chooses_the_device(LOOPBACK);
+	source_chooses_the_device("127.0.0.2");
 	left_early();
 	synchronous(true);
 	synchronous(false);
