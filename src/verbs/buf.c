@@ -91,11 +91,16 @@ struct ibv_mr *ibv_reg_buf_mr(struct ibv_pd *pd, struct ibv_buf *buf, void *addr
  * In rdma-core, a plain domain's buffers are ordinary memory; buffers that are dma-bufs belong to
  * parent domains.
  */
+bool vrb_buf_is_dmabuf(const struct ibv_buf *buf)
+{
+	return to_vrb_pd(buf->pd)->parent;
+}
+
 int ibv_export_buf_dmabuf_fd(struct ibv_buf *buf)
 {
 	if (!buf)
 		return answer_minus(EINVAL);
-	if (!to_vrb_pd(buf->pd)->parent)
+	if (!vrb_buf_is_dmabuf(buf))
 		return answer_minus(ENODATA);
 	return fcntl(buf->fd, F_DUPFD_CLOEXEC, 0);
 }

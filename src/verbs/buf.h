@@ -7,6 +7,7 @@
 #ifndef VRB_VERBS_BUF_H
 #define VRB_VERBS_BUF_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include <infiniband/verbs.h>
@@ -21,5 +22,7 @@ struct ibv_buf {
 /* Checks whether a range may be registered as part of the buffer: returns 0 or EINVAL. */
 int vrb_buf_check(const struct ibv_buf *buf, const struct ibv_pd *pd, const void *addr,
 		  size_t length);
+
+bool vrb_buf_is_dmabuf(const struct ibv_buf *buf);
 
 #endif

@@ -32,7 +32,10 @@ static int check(const struct ibv_pd *pd, const struct ibv_mr_init_attr *attr)
 		if ((mask & ~(uint64_t)IBV_REG_MR_MASK_IOVA) !=
 		    (IBV_REG_MR_MASK_BUF | IBV_REG_MR_MASK_ADDR))
 			return EINVAL;
-		return vrb_buf_check(attr->buf, pd, attr->addr, attr->length);
+		if (vrb_buf_check(attr->buf, pd, attr->addr, attr->length))
+			return EINVAL;
+		/* A dma-buf's iova is the buffer's address. */
+		return mask & IBV_REG_MR_MASK_IOVA && vrb_buf_is_dmabuf(attr->buf) ? EINVAL : 0;
 	}
 	if (mask & IBV_REG_MR_MASK_ADDR)
 		return mask & ~(uint64_t)(IBV_REG_MR_MASK_ADDR | IBV_REG_MR_MASK_IOVA) ? EINVAL : 0;

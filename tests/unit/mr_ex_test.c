@@ -145,6 +145,21 @@ static void buffer_bounds(void **state)
 	assert_int_equal(errno, ENOMEM);
 }
 
+/* ibv_alloc_buf(3): a buffer that is a dma-buf takes no iova. */
+static void dmabuf_buffer(void **state)
+{
+	struct ibv_buf *buf;
+	struct ibv_mr_init_attr attr = { .length = 100, .access = 7, .comp_mask = A | B };
+
+	attr.addr = ibv_alloc_buf(&parent.ibv, 4096, &buf);
+	attr.buf = buf;
+	assert_ptr_equal(ibv_reg_mr_ex(&parent.ibv, &attr), &the_mr);
+	attr.comp_mask |= I;
+	assert_null(ibv_reg_mr_ex(&parent.ibv, &attr));
+	assert_int_equal(errno, EINVAL);
+	ibv_free_buf(buf);
+}
+
 /* The descriptor refers to the same memory and outlives the buffer. */
 static void exported_buffer(void **state)
 {
@@ -219,6 +234,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(combinations),
 		cmocka_unit_test(buffer_bounds),
+		cmocka_unit_test(dmabuf_buffer),
 		cmocka_unit_test(exported_buffer),
 		cmocka_unit_test(dma_handles),
 	};

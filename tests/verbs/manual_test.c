@@ -594,6 +594,22 @@ static void read_of_max_sge_rd(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
+/* UC has no packet for it; soft RoCE fails the request, too. */
+static void invalidate_on_uc(void)
+{
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_UC, cq, NULL);
+	struct ibv_sge sge = world_sge(&buf, 0, 8);
+	struct ibv_send_wr wr = {
+		.wr_id = 6, .sg_list = &sge, .num_sge = 1, .opcode = IBV_WR_SEND_WITH_INV,
+		.send_flags = IBV_SEND_SIGNALED, .invalidate_rkey = 1,
+	};
+
+	world_connect(&w, qp, qp);
+	world_post(qp, &wr);
+	world_expect(cq, 6, IBV_WC_LOC_QP_OP_ERR);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
 static const struct {
 	const char *page, *says;
 	void (*try)(void);
@@ -625,6 +641,7 @@ static const struct {
 	{ "ibv_resize_cq", "at least the requested size", smaller_queue_keeps_its_entries },
 	{ "ibv_post_srq_recv", "the data of a datagram starts at offset 40",
 	  datagram_in_a_shared_queue },
+	{ "ibv_post_send", "IBV_WR_SEND_WITH_INV on IBV_QPT_UC: not so", invalidate_on_uc },
 	{ "ibv_query_device", "max_sge_rd", read_of_max_sge_rd },
 };
 
