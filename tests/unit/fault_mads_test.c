@@ -8,10 +8,14 @@
 #include <stdint.h>
 #include <string.h>
 
+#include <sys/wait.h>
+#include <unistd.h>
+
 #include <cmocka.h>
 
 #include "cm/msg.h"
 #include "core/base/tap.h"
+#include "core/fault/control.h"
 #include "core/fault/held.h"
 #include "core/fault/plan.h"
 
@@ -107,6 +111,40 @@ static void no_exchange_is_forgotten(void **state)
 	assert_true(sends(CM_REQ, 1));
 }
 
+enum { CHILD_LIMIT_S = 60 };
+
+static bool forks;
+static int child_status = -1;
+
+void *__real_realloc(void *p, size_t n);
+void *__wrap_realloc(void *p, size_t n);
+
+/* Called with the lock held. As in a child of a fork by another thread: it cannot be released. */
+void *__wrap_realloc(void *p, size_t n)
+{
+	pid_t child = forks ? fork() : -1;
+
+	forks = false;
+	if (!child) {
+		alarm(CHILD_LIMIT_S);
+		vrb_fault_control_forget();
+		_exit(!sends(CM_REP, 1));
+	}
+	if (child > 0)
+		waitpid(child, &child_status, 0);
+	return __real_realloc(p, n);
+}
+
+static void a_child_forked_meanwhile_goes_on(void **state)
+{
+	start("cm REQ nth 1..100 timeout");
+	forks = true;
+	for (uint64_t tid = 1; tid <= 100; tid++)
+		assert_false(sends(CM_REQ, tid));
+	assert_false(forks);
+	assert_int_equal(child_status, 0);
+}
+
 static void held_messages_pass_once(void **state)
 {
 	start("cm REQ drop");
@@ -129,6 +167,7 @@ int main(void)
 		cmocka_unit_test(a_timeout_loses_the_whole_exchange),
 		cmocka_unit_test(a_timeout_at_the_receiver),
 		cmocka_unit_test(a_lost_message_will_be_sent_again),
+		cmocka_unit_test(a_child_forked_meanwhile_goes_on),
 		cmocka_unit_test(no_exchange_is_forgotten),
 		cmocka_unit_test(held_messages_pass_once),
 		cmocka_unit_test(without_rules_all_pass),

@@ -277,5 +277,6 @@ void vrb_fault_control_stop(void)
 void vrb_fault_control_forget(void)
 {
 	close_both();
+	vrb_fault_mads_after_fork();
 	vrb_held_forget();
 }

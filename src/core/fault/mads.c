@@ -63,6 +63,14 @@ void vrb_fault_mads_forget(void)
 	lock_release(&timed_out.lock);
 }
 
+/* A thread of the parent may have been in room_for_one(). */
+void vrb_fault_mads_after_fork(void)
+{
+	timed_out.of = NULL;
+	timed_out.n = timed_out.room = 0;
+	lock_renew(&timed_out.lock);
+}
+
 static bool has_timed_out(const struct cm_msg *m)
 {
 	bool found = false;

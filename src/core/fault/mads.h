@@ -11,5 +11,6 @@ bool vrb_fault_mad(const struct tap_mad *t);
 
 /* No exchange is lost as a whole any more. */
 void vrb_fault_mads_forget(void);
+void vrb_fault_mads_after_fork(void);	/* the same in a forked child */
 
 #endif

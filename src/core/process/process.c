@@ -29,6 +29,7 @@
 #include "core/mem/mr.h"
 #include "core/process/context_open.h"
 #include "core/process/wire_open.h"
+#include "core/progress/drain.h"
 #include "core/progress/flush_thread.h"
 #include "core/progress/poll_loop.h"
 #include "core/progress/relayed.h"
@@ -115,6 +116,7 @@ static void forget_objects(void)
 	vrb_tx_batch_forget();
 	vrb_raw_send_forget();
 	vrb_mcast_forget();
+	vrb_drain_forget();
 }
 
 static void after_fork_child(void)

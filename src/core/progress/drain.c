@@ -175,6 +175,12 @@ static void refill(uint64_t now)
 	budget.at = max(now, budget.at);
 }
 
+void vrb_drain_forget(void)
+{
+	budget.spent = 0;
+	lock_renew(&budget.lock);
+}
+
 static uint64_t silence_allowed(uint64_t most, uint64_t now)
 {
 	uint64_t left;

@@ -47,6 +47,9 @@ void vrb_drain_qp(struct vrb_qp *qp);
 /* Waits for its answers only. */
 void vrb_drain_answers(struct vrb_qp *qp);
 
+/* In a forked child: silent waits have a budget of their own. */
+void vrb_drain_forget(void);
+
 /* Number of times that a QP was checked for a region, for tests. Under vrb.poll_lock. */
 extern uint64_t vrb_drain_looks;
 
