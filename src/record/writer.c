@@ -73,19 +73,25 @@ int recording_open(struct recording *r, const char *path, uint64_t size, bool ri
 	return err;
 }
 
+/* A program may have closed it, and have another file of that number. */
+static bool has_file(const struct recording *r)
+{
+	struct stat st;
+
+	return r->fd >= 0 && fstat(r->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino;
+}
+
 void recording_close(struct recording *r)
 {
 	munmap(r->base, record_chunk_offset(r->chunks));
-	if (r->fd >= 0)
+	if (has_file(r))
 		close(r->fd);
 }
 
 /* Takes room for the n-th chunk of a file that grows. */
 static bool grow(struct recording *r, uint64_t n)
 {
-	struct stat st;
-
-	if (n < r->chunks && fstat(r->fd, &st) == 0 && st.st_dev == r->dev && st.st_ino == r->ino &&
+	if (n < r->chunks && has_file(r) &&
 	    file_reserve(r->fd, record_chunk_offset(n), RECORD_CHUNK_LEN) == 0)
 		return true;
 	store_relaxed(&r->full, true); /* a hint: saves the others the calls */

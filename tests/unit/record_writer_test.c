@@ -242,6 +242,7 @@ static void descriptor_of_another_file(void **state)
 	assert_int_equal(st.st_size, 0);
 	fclose(other);
 	recording_close(&r);
+	assert_int_equal(close(r.fd), 0);	/* it was not closed */
 }
 
 enum { THREADS = 8, EACH = 5000 };
