@@ -10,10 +10,10 @@
 #include "run/progress.h"
 
 #include <errno.h>
+#include <linux/futex.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sched.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -91,8 +91,8 @@ struct progress {
 	bool needed;
 	/* useless wake-ups, less the offset ones; atomic, pollers count, too; a hint */
 	unsigned int useless;
-	void (*job)(void);		/* atomic; NULL: none, or it has returned */
-	sem_t job_done;
+	void (*job)(void);		/* does not change while has_job */
+	uint32_t has_job;		/* atomic; the thread that waits for the end sleeps on it */
 	uint64_t sleep_until;		/* 0 while awake */
 	uint64_t wakeups;
 
@@ -124,7 +124,6 @@ int progress_new(const struct progress_ops *ops, void *arg, struct progress **ou
 	}
 	pthread_mutex_init(&p->lock, NULL);
 	pthread_cond_init(&p->noticed, NULL);
-	sem_init(&p->job_done, 0, 0);
 	*out = p;
 	return 0;
 }
@@ -138,7 +137,6 @@ void progress_free(struct progress *p)
 		return;	/* the thread may still wake up */
 	if (!load_relaxed(&p->lost))
 		close(p->wake_fd);
-	sem_destroy(&p->job_done);
 	pthread_cond_destroy(&p->noticed);
 	pthread_mutex_destroy(&p->lock);
 	free(p);
@@ -393,13 +391,11 @@ static bool may_sleep(struct progress *p, uint64_t *until)
 
 static void run_job(struct progress *p)
 {
-	void (*job)(void) = load_acquire(&p->job);
-
-	if (likely(!job))
+	if (likely(!load_acquire(&p->has_job)))	/* pairs with progress_at_exit() */
 		return;
-	job();
-	store_relaxed(&p->job, NULL);
-	sem_post(&p->job_done);
+	p->job();
+	store_release(&p->has_job, 0);	/* pairs with await_job() */
+	SYS_CALL(SYS_futex, &p->has_job, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 }
 
 static void run_once(struct progress *p)
@@ -656,20 +652,19 @@ static bool is_elsewhere(const struct progress *p)
 	return p && load_relaxed(&p->running) && !pthread_equal(p->thread, pthread_self());
 }
 
-/* Returns true once the job is done. */
+/* Returns true once the job is done. Not by a semaphore, whose time of day may be set back. */
 static bool await_job(struct progress *p)
 {
-	struct timespec limit;
-	int ret;
+	uint64_t now = clock_now(), end = now + EXIT_LOOK_MS * VRB_MSEC;
+	bool done;
 
-	clock_gettime(CLOCK_REALTIME, &limit);
-	limit.tv_nsec += EXIT_LOOK_MS * 1000000L;
-	limit.tv_sec += limit.tv_nsec / 1000000000;
-	limit.tv_nsec %= 1000000000;
-	do
-		ret = sem_timedwait(&p->job_done, &limit);
-	while (ret && errno == EINTR);
-	return !ret;
+	while (!(done = !load_acquire(&p->has_job)) && now < end) {
+		const struct timespec limit = { 0, (long)(end - now) };
+
+		SYS_CALL(SYS_futex, &p->has_job, FUTEX_WAIT_PRIVATE, 1, &limit, NULL, 0);
+		now = clock_now();
+	}
+	return done;
 }
 
 /*
@@ -688,15 +683,13 @@ static void wait_for_job(struct progress *p)
 	cancel_on(cancel);
 }
 
-/* Release: pairs with run_job(). */
 void progress_at_exit(struct progress *p, void (*job)(void))
 {
 	if (!is_elsewhere(p)) {
 		job();
-	} else if (!load_relaxed(&p->job)) {
-		while (!sem_trywait(&p->job_done))
-			;	/* an earlier one came too late */
-		store_release(&p->job, job);
+	} else if (!load_acquire(&p->has_job)) {
+		p->job = job;
+		store_release(&p->has_job, 1);	/* pairs with run_job() */
 		if (kick(p))
 			wait_for_job(p);
 	}

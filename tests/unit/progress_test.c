@@ -27,7 +27,6 @@
 #include "run/timers.h"
 #include "util/atomic.h"
 #include "util/time.h"
-#include "util/tuning.h"
 
 struct source {
 	int fd;
@@ -546,84 +545,8 @@ static void stops_and_starts_again(void **state)
 	close(s.fd);
 }
 
-static struct {
-	pthread_t thread;
-	unsigned int calls;
-	sem_t called, may_return;
-} job;
-
-static void on_job(void)
+static void nothing(void)
 {
-	job.thread = pthread_self();
-	job.calls++;
-	sem_post(&job.called);
-}
-
-static void stuck_job(void)
-{
-	on_job();
-	sem_wait(&job.may_return);
-}
-
-static void runs_a_job_at_exit(void **state)
-{
-	struct progress *p;
-
-	job.calls = 0;
-	sem_init(&job.called, 0, 0);
-	progress_new(NULL, NULL, &p);
-	progress_start(p);
-	progress_at_exit(p, on_job);
-	sem_wait(&job.called);
-	assert_int_equal(job.calls, 1);
-	assert_false(pthread_equal(job.thread, pthread_self()));
-	progress_stop(p);
-	progress_at_exit(p, on_job);
-	assert_int_equal(job.calls, 2);
-	assert_true(pthread_equal(job.thread, pthread_self()));
-	progress_free(p);
-	progress_at_exit(NULL, on_job);
-	assert_int_equal(job.calls, 3);
-}
-
-static void a_stuck_job_is_left_behind(void **state)
-{
-	struct progress *p;
-
-	job.calls = 0;
-	sem_init(&job.called, 0, 0);
-	sem_init(&job.may_return, 0, 0);
-	progress_new(NULL, NULL, &p);
-	progress_start(p);
-	progress_at_exit(p, stuck_job);
-	sem_wait(&job.called);
-	progress_at_exit(p, on_job);
-	sem_post(&job.may_return);
-	progress_free(p);
-	assert_int_equal(job.calls, 1);
-}
-
-/* It needs more CPU time than a thread that sleeps would be given. */
-static void long_job(void)
-{
-	uint64_t begin = clock_now();
-
-	while (clock_now() - begin < 2 * LIMIT_EXIT_JOB_MS * VRB_MSEC)
-		;
-	on_job();
-}
-
-static void a_job_that_runs_is_waited_for(void **state)
-{
-	struct progress *p;
-
-	job.calls = 0;
-	sem_init(&job.called, 0, 0);
-	progress_new(NULL, NULL, &p);
-	progress_start(p);
-	progress_at_exit(p, long_job);
-	assert_int_equal(job.calls, 1);
-	progress_free(p);
 }
 
 /* As with closefrom(3): nothing can wake the thread, and nobody waits for it. */
@@ -644,7 +567,7 @@ static void a_program_may_close_its_descriptors(void **state)
 	close(fd);
 	progress_unwatch(p, s.fd);
 	feed(&s);
-	progress_at_exit(p, on_job);
+	progress_at_exit(p, nothing);
 	progress_stop(p);
 	progress_free(p);
 	assert_int_equal(s.calls, 1);
@@ -787,9 +710,6 @@ int main(void)
 		cmocka_unit_test(a_callback_may_unwatch_itself),
 		cmocka_unit_test(thread_is_named_and_blocks_signals),
 		cmocka_unit_test(stops_and_starts_again),
-		cmocka_unit_test(runs_a_job_at_exit),
-		cmocka_unit_test(a_stuck_job_is_left_behind),
-		cmocka_unit_test(a_job_that_runs_is_waited_for),
 		cmocka_unit_test(a_program_may_close_its_descriptors),
 		cmocka_unit_test(a_thread_that_is_lost_asks_no_more),
 		cmocka_unit_test(all_learn_that_the_thread_is_lost),
