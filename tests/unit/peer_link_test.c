@@ -6,7 +6,12 @@
 #include "core/local/peer_link.h"
 
 #include "core/base/tap.h"
+#include "core/local/backlog.h"
 #include "core_qp.h"
+
+#include <sys/syscall.h>
+#include <time.h>
+#include <unistd.h>
 
 #include "local/keeper.h"
 #include "local/peer.h"
@@ -15,6 +20,21 @@
 #include "run/clock.h"
 
 enum { PEER_QPN = 0x123400, TIMEOUT = 14, TIMEOUTS = 50 };
+
+/* Each look at the clock takes a second. */
+static bool hurries;
+
+int clock_gettime(clockid_t id, struct timespec *t)
+{
+	static unsigned int seconds;
+
+	seconds += hurries;
+	t->tv_sec = t->tv_nsec = 0;
+	if (syscall(SYS_clock_gettime, id, t))
+		return -1;
+	t->tv_sec += seconds;
+	return 0;
+}
 
 static const struct wq_ops no_ops;
 static char dir[64];
@@ -196,6 +216,29 @@ static void all_timeouts_count_once_the_peer_is_dead(void **state)
 	peer.alive = true;
 }
 
+/*
+ * A signal's handler may call exit() in a thread that is sending, which then holds the lane: the
+ * process ends all the same.
+ */
+static void exit_does_not_wait_for_its_own_thread(void **state)
+{
+	const uint8_t packet[ROCE_BTH_LEN] = { 0 };
+	struct local_peer *self;
+
+	assert_int_equal(vrb_local_start(), 0);
+	self = local_peer_in(vrb.local, host_slot(vrb.host));
+	assert_non_null(self);
+	assert_true(vrb_backlog_add(self, &(struct lane_packet){
+		.data = packet, .len = sizeof(packet) }));
+	local_tx_begin(self);
+	hurries = true;
+	vrb_backlog_stop();
+	hurries = false;
+	local_tx_end(vrb.local, self, false);
+	local_peer_put(vrb.local, self);
+	vrb_local_stop();
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -215,6 +258,8 @@ int main(void)
 		cmocka_unit_test_setup_teardown(published_progress_of_a_dead_peer_counts, set_up,
 						tear_down),
 		cmocka_unit_test_setup_teardown(all_timeouts_count_once_the_peer_is_dead, set_up,
+						tear_down),
+		cmocka_unit_test_setup_teardown(exit_does_not_wait_for_its_own_thread, set_up,
 						tear_down),
 	};
 

@@ -77,8 +77,16 @@ static void end_queue(struct queue *q)
 	free(q);
 }
 
-/* False: there is no room. Needs no lock. */
-static bool put(struct local_peer *peer, const struct lane_packet *p)
+/* At exit: NULL if another thread has the lane, or this one, in a signal's handler. */
+static struct lane_tx *begin(struct local_peer *peer, bool at_exit)
+{
+	if (!at_exit)
+		return local_tx_begin(peer);
+	return lock_try_at_exit(&peer->lock) ? &peer->tx : NULL;
+}
+
+/* False: there is no room, or no lane. Needs no lock. */
+static bool put(struct local_peer *peer, const struct lane_packet *p, bool at_exit)
 {
 	static const uint8_t no_icrc[ROCE_ICRC_LEN];
 	struct lane_head head = { .where = LANE_INLINE,
@@ -88,16 +96,17 @@ static bool put(struct local_peer *peer, const struct lane_packet *p)
 	};
 	unsigned int first = p->path ? 0 : 1;
 	uint32_t len = p->len + sizeof(no_icrc) + (p->path ? sizeof(*p->path) : 0);
-	struct lane_tx *tx = local_tx_begin(peer);
-	bool room = lane_tx_room(tx, len);
+	struct lane_tx *tx = begin(peer, at_exit);
+	bool room = tx && lane_tx_room(tx, len);
 
 	if (room)
 		lane_tx_put(tx, &head, parts + first, ARRAY_SIZE(parts) - first);
-	local_tx_end(vrb.local, peer, room);
+	if (tx)
+		local_tx_end(vrb.local, peer, room);
 	return room;
 }
 
-static bool put_waiting(struct local_peer *peer, const struct waiting *w)
+static bool put_waiting(struct local_peer *peer, const struct waiting *w, bool at_exit)
 {
 	const struct lane_packet p = {
 		.path = w->has_path ? &w->path : NULL,
@@ -106,15 +115,15 @@ static bool put_waiting(struct local_peer *peer, const struct waiting *w)
 		.flags = w->flags,
 	};
 
-	return put(peer, &p);
+	return put(peer, &p, at_exit);
 }
 
 /* Ends a queue that becomes empty, or whose process has died. True if it has. */
-static bool send_queue(struct queue *q, uint64_t now, bool *any)
+static bool send_queue(struct queue *q, uint64_t now, bool at_exit, bool *any)
 {
 	if (local_peer_alive(vrb.local, q->peer, now)) {
 		while (!list_empty(&q->packets)) {
-			if (!put_waiting(q->peer, first_of(q)))
+			if (!put_waiting(q->peer, first_of(q), at_exit))
 				return false;
 			drop(q, first_of(q));
 			*any = true;
@@ -138,13 +147,13 @@ static struct queue *find(const struct local_peer *peer)
 }
 
 /* True if any has left. */
-static bool send_all(uint64_t now)
+static bool send_all(uint64_t now, bool at_exit)
 {
 	struct list *pos, *tmp;
 	bool any = false;
 
 	list_for_each_safe (pos, tmp, &backlog.queues)
-		send_queue(list_entry(pos, struct queue, node), now, &any);
+		send_queue(list_entry(pos, struct queue, node), now, at_exit, &any);
 	return any;
 }
 
@@ -159,7 +168,7 @@ static void on_timer(struct object_timer *d, struct expiry *e)
 	bool any;
 
 	lock_acquire(&backlog.lock);
-	any = send_all(e->now);
+	any = send_all(e->now, false);
 	if (!list_empty(&backlog.queues))
 		set_timer(e->now, any);
 	lock_release(&backlog.lock);
@@ -174,14 +183,14 @@ bool vrb_backlog_send(struct local_peer *peer)
 		return true;
 	lock_acquire(&backlog.lock);
 	q = find(peer);
-	empty = !q || send_queue(q, clock_now(), &any);
+	empty = !q || send_queue(q, clock_now(), false, &any);
 	lock_release(&backlog.lock);
 	return empty;
 }
 
 bool vrb_backlog_pass(struct local_peer *peer, const struct lane_packet *p)
 {
-	return vrb_backlog_send(peer) && put(peer, p);
+	return vrb_backlog_send(peer) && put(peer, p, false);
 }
 
 static struct queue *new_queue(struct local_peer *peer)
@@ -260,7 +269,7 @@ static __attribute__((destructor)) void linger(void)
 
 	while (load_relaxed(&vrb_backlog_bytes)) {
 		if (lock_try_at_exit(&backlog.lock)) {
-			send_all(clock_now());
+			send_all(clock_now(), true);
 			lock_release(&backlog.lock);
 		}
 		waited += time_wait_step(&checked, clock_now());
