@@ -2,6 +2,7 @@
 /* Calls that transfer data. Compilers generate those with "_chk" for _FORTIFY_SOURCE. */
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -11,6 +12,7 @@
 
 #include <rdma/rsocket.h>
 
+#include "rspreload/call.h"
 #include "rspreload/deferred.h"
 #include "rspreload/entry.h"
 #include "rspreload/real.h"
@@ -258,31 +260,45 @@ PRELOAD_EXPORT int recvmmsg(int number, struct mmsghdr *msgs, unsigned int n, MM
 
 /* ---- From a file ---- */
 
+enum { PIECE = 65536 };
+
 /* Sends one piece; returns its bytes, 0 at the end of the file, or -1. */
-static ssize_t send_piece(int fd, int file, off_t at, size_t n)
+static ssize_t send_piece(int fd, int file, off_t at, void *piece, size_t n)
 {
-	char piece[65536];
-	ssize_t got = pread(file, piece, min(n, sizeof(piece)), at);
+	ssize_t got = pread(file, piece, min(n, (size_t)PIECE), at);
 
 	return got > 0 ? rwrite(fd, piece, (size_t)got) : got;
+}
+
+/* Returns the result of the last piece; *done counts the bytes. Stacks of threads may be small. */
+static ssize_t send_pieces(int fd, int file, off_t at, size_t n, size_t *done)
+{
+	CALL;
+	void *piece = malloc(PIECE);
+	ssize_t sent = piece ? 0 : -1;
+
+	pthread_cleanup_push(free, piece);
+	while (piece && *done < n) {
+		sent = send_piece(fd, file, at + (off_t)*done, piece, n - *done);
+		if (sent <= 0)
+			break;
+		*done += (size_t)sent;
+	}
+	pthread_cleanup_pop(1);
+	return sent;
 }
 
 static ssize_t send_file(int fd, int file, off_t *offset, size_t n)
 {
 	off_t at = offset ? *offset : lseek(file, 0, SEEK_CUR);
 	size_t done = 0;
-	ssize_t sent = 0;
+	ssize_t sent;
 
 	if (at < 0) {
 		errno = offset ? EINVAL : errno;
 		return -1;
 	}
-	while (done < n) {
-		sent = send_piece(fd, file, at + (off_t)done, n - done);
-		if (sent <= 0)
-			break;
-		done += (size_t)sent;
-	}
+	sent = send_pieces(fd, file, at, n, &done);
 	if (offset)
 		*offset = at + (off_t)done;
 	else

@@ -94,18 +94,33 @@ static void *count_readable(void *arg)
 	return NULL;
 }
 
-static void counts_in_a_small_stack(int from, int to)
+static void *send_from_file(void *arg)
+{
+	FILE *f = tmpfile();
+
+	CHECK(f && fputc('z', f) == 'z' && !fseek(f, 0, SEEK_SET));	/* flushes */
+	CHECK_EQ(sendfile(*(int *)arg, fileno(f), NULL, 1), 1);
+	CHECK_EQ(fclose(f), 0);
+	return NULL;
+}
+
+static void run_in_a_small_stack(void *(*fn)(void *), int number)
 {
 	pthread_attr_t small;
 	pthread_t thread;
-	char c;
 
-	CHECK_EQ(write(from, "z", 1), 1);
-	CHECK_EQ(recv(to, &c, 1, MSG_PEEK), 1);
 	CHECK_EQ(pthread_attr_init(&small), 0);
 	CHECK_EQ(pthread_attr_setstacksize(&small, STACK), 0);
-	CHECK_EQ(pthread_create(&thread, &small, count_readable, &to), 0);
-	CHECK_EQ(pthread_join(thread, NULL), 0);
+	CHECK(!pthread_create(&thread, &small, fn, &number) && !pthread_join(thread, NULL));
+}
+
+static void small_stacks(int from, int to)
+{
+	char c;
+
+	run_in_a_small_stack(send_from_file, from);
+	CHECK_EQ(recv(to, &c, 1, MSG_PEEK), 1);
+	run_in_a_small_stack(count_readable, to);
 	CHECK_EQ(read(to, &c, 1), 1);
 }
 
@@ -745,7 +760,7 @@ static void over_rsockets(void)
 	CHECK(to >= 0);
 	waits_by_timespec(from, to);
 	select_beyond_fd_setsize(from, to);
-	counts_in_a_small_stack(from, to);
+	small_stacks(from, to);
 	a_cancelled_poll_leaks_nothing(to);
 	signals_end_waits(from, to);
 	options(to);
