@@ -183,6 +183,20 @@ def case_no_preload(bench):
     run(bench, "-n", "--", "test", "-e", "/sys/class/infiniband", expect=1)
 
 
+def case_odd_folder(bench):
+    """Installed where a shell, or the loader, would end the name."""
+    place = os.path.join(bench.dir, "it's a folder")
+    for folder in bench.bin, bench.lib:
+        shutil.copytree(folder, os.path.join(place, os.path.basename(folder)), symlinks=True)
+    tool = os.path.join(place, "bin", "verbena")
+    done = bench.call(
+        [tool, "run", "-d", "lo", "--", "ls", "/sys/class/infiniband"], expect=0, no_library=True
+    )
+    want_equal((done.out, done.err), ("vrb0\n", ""), "the devices")
+    done = bench.call([tool, "doctor", "--json"], no_library=True)
+    want("VD026" not in done.out, done.describe())
+
+
 def case_options(bench):
     out = run(
         bench, "-d", "lo", "-t", "udp", "-l", "info", "-p", "4999", "--log-file", "/dev/null", "--",
@@ -242,6 +256,12 @@ def case_statuses(bench):
         done = run(bench, *words, expect=status)
         if status != 42:
             want(len(done.err.splitlines()) == 1, done.describe())
+    for words, option in (
+        (["-xy"], "-x"), (["--print", "-nx"], "-x"), (["--nonsense=1"], "--nonsense=1"),
+        (["--no-preload=1"], "--no-preload=1"),
+    ):
+        done = run(bench, *words, expect=2)
+        want(f"unknown option {option};" in done.err, done.describe())
     done = run(bench, "--", "true", env={"VERBENA_UDP_PORT": "garbage"}, expect=2)
     want("VERBENA_UDP_PORT=garbage" in done.err, done.describe())
 

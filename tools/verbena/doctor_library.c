@@ -94,7 +94,7 @@ static void read_line(FILE *f, char line[PATH_MAX])
 
 static bool run_probe(struct probe *p)
 {
-	char command[PATH_MAX + 64], own[PATH_MAX], count[PATH_MAX];
+	char own[PATH_MAX], count[PATH_MAX];
 	ssize_t n = readlink("/proc/self/exe", own, sizeof(own) - 1);
 	FILE *f;
 
@@ -102,8 +102,9 @@ static bool run_probe(struct probe *p)
 		return false;
 	own[n] = '\0';
 	*strrchr(own, '/') = '\0';
-	snprintf(command, sizeof(command), "exec '%s/verbena-probe' 2>/dev/null", own);
-	f = popen(command, "re");
+	/* In a variable, as it may have any characters. */
+	setenv("folder", own, 1);
+	f = popen("exec \"$folder/verbena-probe\" 2>/dev/null", "re");
 	p->no_process = !f;
 	if (!f)
 		return false;

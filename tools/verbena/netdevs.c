@@ -79,9 +79,9 @@ static void add_row(const struct row *row, void *arg)
 	struct json_object *o = json_object_new_object();
 
 	json_object_object_add(o, "device",
-			       json_object_new_string(ibv_get_device_name(row->ctx->device)));
+			       json_text(ibv_get_device_name(row->ctx->device)));
 	json_object_object_add(o, "port", json_object_new_int((int)row->port));
-	json_object_object_add(o, "netdev", json_object_new_string(row->netdev));
+	json_object_object_add(o, "netdev", json_text(row->netdev));
 	json_object_object_add(o, "up", json_object_new_boolean(netdev_is_up(row->netdev)));
 	json_object_object_add(o, "state", json_object_new_string(state_name(row->state)));
 	json_object_array_add(arg, o);

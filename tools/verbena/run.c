@@ -120,6 +120,12 @@ static bool extend(const char *name, const char *what, bool first)
 	return true;
 }
 
+/* A space would end the name there; LD_LIBRARY_PATH leads to the file, too. */
+static const char *name_for_loader(const char *shim)
+{
+	return strchr(shim, ' ') ? SHIM : shim;
+}
+
 /*
  * Programs built with a sanitizer: AddressSanitizer ends those for which a library is preloaded
  * before it; ThreadSanitizer reports data races in libraries whose locks it does not see. Of
@@ -181,7 +187,8 @@ int run_prepare(bool preload)
 	if (preload && access(shim, R_OK) < 0)
 		return complain(EXIT_FAILED, "%s: %s", shim, strerror(errno));
 	if (!extend("LD_LIBRARY_PATH", folder, true) ||
-	    (preload && !extend("LD_PRELOAD", shim, false)) || !set_up_sanitizers())
+	    (preload && !extend("LD_PRELOAD", name_for_loader(shim), false)) ||
+	    !set_up_sanitizers())
 		return complain(EXIT_FAILED, "out of memory");
 	/*
 	 * Creates the files that the preloaded library shows, for scripts that look for them first.

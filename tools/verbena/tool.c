@@ -43,14 +43,17 @@ int complain(int status, const char *fmt, ...)
 	return status;
 }
 
-/* getopt's own message would name the program only. */
-static void bad_option(char **argv, int opt)
+/*
+ * getopt's own message would name the program only. A known letter stands for a long option that
+ * takes no value; of several letters in one word, optind is not behind that yet.
+ */
+static void bad_option(char **argv, int opt, const char *letters)
 {
 	const char *word = argv[optind - 1];
 
 	if (opt == ':')
 		complain(EXIT_USAGE, "option %s needs a value", word);
-	else if (optopt && word[1] != '-')
+	else if (optopt && !strchr(letters, optopt))
 		complain(EXIT_USAGE, "unknown option -%c; try --help", optopt);
 	else
 		complain(EXIT_USAGE, "unknown option %s; try --help", word);
@@ -76,7 +79,7 @@ int next_option(int argc, char **argv, const char *letters, const struct option 
 	}
 	if (c != '?' && c != ':')
 		return c;
-	bad_option(argv, c);
+	bad_option(argv, c, letters);
 	return '?';
 }
 

@@ -208,13 +208,19 @@ static void print_screen(struct json_object *all, int silent)
 		printf("... and %d more\n", -room);
 }
 
+/* Else the end of a pipe's reader would end us with the terminal as it should not stay. */
+static bool takes_keys(void)
+{
+	return isatty(STDIN_FILENO) && isatty(STDOUT_FILENO);
+}
+
 /* Waits; true if the user typed q. */
 static bool pause_for(double seconds)
 {
 	struct pollfd pfd = { .fd = STDIN_FILENO, .events = POLLIN };
 	char key = 0;
 
-	if (!isatty(STDIN_FILENO) || !isatty(STDOUT_FILENO)) {
+	if (!takes_keys()) {
 		poll(NULL, 0, (int)(seconds * 1000));
 		return false;
 	}
@@ -241,7 +247,7 @@ static void take_keys(void)
 	const struct sigaction end = { .sa_handler = restore_and_end, .sa_flags = SA_RESETHAND };
 	struct termios raw;
 
-	if (!isatty(STDIN_FILENO) || tcgetattr(STDIN_FILENO, &saved) < 0)
+	if (!takes_keys() || tcgetattr(STDIN_FILENO, &saved) < 0)
 		return;
 	atexit(restore);
 	sigaction(SIGINT, &end, NULL);

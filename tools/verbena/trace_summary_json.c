@@ -150,8 +150,12 @@ static struct json_object *faults_json(const struct process *p)
 {
 	struct json_object *all = json_object_new_object();
 
-	for (const struct struck *f = p->faults; f; f = f->next)
-		add(all, f->rule, f->times);
+	for (const struct struck *f = p->faults; f; f = f->next) {
+		struct json_object *rule = json_text(f->rule);
+
+		add(all, json_object_get_string(rule), f->times);
+		json_object_put(rule);
+	}
 	return all;
 }
 

@@ -248,9 +248,9 @@ static void put_fault(struct line *l, const struct record *r)
 		put(l, "QP 0x%x ", f->qpn);
 	put(l, "rule %u (", f->rule);
 	for (size_t i = 0; i < r->tail_len; i++) {
-		char c = ((const char *)r->tail)[i];
+		uint8_t c = ((const uint8_t *)r->tail)[i];
 
-		put(l, "%c", c < ' ' || c == 0x7f ? '?' : c);
+		put(l, "%c", c < ' ' || c >= 0x7f ? '?' : c);
 	}
 	put(l, ") strikes its number %" PRIu64, f->count);
 	if (f->kind == FAULT_PACKET || f->kind == FAULT_MESSAGE)
