@@ -179,6 +179,34 @@ static void immediate_by_function(void)
 	CHECK_EQ(ibv_destroy_qp(qp), 0);
 }
 
+/* FLUSH transfers no data, but the page gives it the setters. As on soft RoCE no key is needed. */
+static void data_of_flush(void)
+{
+	struct ibv_qp *qp = make_qp_ex(w.pd, cq);
+	struct ibv_qp_ex *qpx = ibv_qp_to_qp_ex(qp);
+	struct ibv_qp_attr attr = { .qp_access_flags = IBV_ACCESS_FLUSH_GLOBAL };
+	struct ibv_mr *mr = ibv_reg_mr(w.pd, target.data, LEN, IBV_ACCESS_FLUSH_GLOBAL);
+	struct ibv_sge sge = { .length = LEN };
+
+	CHECK(mr);
+	CHECK_EQ(ibv_modify_qp(qp, &attr, IBV_QP_ACCESS_FLAGS), 0);
+	for (int list = 0; list < 2; list++) {
+		ibv_wr_start(qpx);
+		qpx->wr_id = 1;
+		qpx->wr_flags = IBV_SEND_SIGNALED;
+		ibv_wr_flush(qpx, mr->rkey, (uintptr_t)target.data, LEN, IBV_FLUSH_GLOBAL,
+			     IBV_FLUSH_RANGE);
+		if (list)
+			ibv_wr_set_sge_list(qpx, 1, &sge);
+		else
+			ibv_wr_set_sge(qpx, 0, 0, LEN);
+		CHECK_EQ(ibv_wr_complete(qpx), 0);
+		CHECK_EQ(world_expect(cq, 1, IBV_WC_SUCCESS).opcode, IBV_WC_FLUSH);
+	}
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+	CHECK_EQ(ibv_dereg_mr(mr), 0);
+}
+
 static const struct {
 	const char *says;
 	void (*try)(void);
@@ -190,6 +218,7 @@ static const struct {
 	  nothing_runs_before_complete },
 	{ "IBV_SEND_SOLICITED", solicited_by_function },
 	{ "ibv_wr_send_imm(): the peer gets the immediate", immediate_by_function },
+	{ "ibv_wr_flush(): the setters are DATA and QP", data_of_flush },
 };
 
 int main(void)

@@ -68,11 +68,25 @@ static bool is_atomic(const struct wr_desc *d)
 	return d->opcode == IBV_WR_ATOMIC_CMP_AND_SWP || d->opcode == IBV_WR_ATOMIC_FETCH_AND_ADD;
 }
 
+/*
+ * ibv_wr_post(3) lists setters of data for FLUSH, which transfers none. As on soft RoCE, their
+ * length is the range's.
+ */
+static bool drop_flush_sges(struct wr_batch *b)
+{
+	if (b->desc.opcode != IBV_WR_FLUSH || !b->desc.num_sge)
+		return false;
+	b->desc.num_sge = b->wqe->num_sge = 0;
+	return true;
+}
+
 static void finish(struct vrb_qp *qp)
 {
 	struct wr_batch *b = &qp->post.batch;
 	enum reason why = wr_check_send(&b->limits, &b->desc);
 
+	if (wr_errno(why) && drop_flush_sges(b))
+		why = wr_check_send(&b->limits, &b->desc);
 	if (wr_errno(why)) {
 		b->error = vrb_post_refused(qp, b->wqe->wr_id, why);
 		return;
