@@ -228,16 +228,29 @@ static ssize_t receive(struct host *h, int fd, struct msg_head *head, struct hos
 	return got >= 0 && (mh.msg_flags & MSG_TRUNC || !is_trusted(h, &mh)) ? 0 : got;
 }
 
+/* A sandbox may refuse to look at all of them at once. Must hold h->lock. */
+static ssize_t receive_any(struct host *h, struct msg_head *head, struct host_datagram *m)
+{
+	const struct relay *r = &h->relay;
+	struct epoll_event e;
+	int n = sys_epoll_look(r->services, &e, 1);
+	ssize_t got = -1;
+
+	if (n == 1)
+		return receive(h, e.data.fd, head, m);
+	for (unsigned int i = 0; n < 0 && got < 0 && i < r->n_service; i++)
+		got = receive(h, r->service[i].fd, head, m);
+	return got;
+}
+
 /* The lock keeps the socket from being closed, and its number from being another's. */
 bool relay_receive(struct host *h, struct host_datagram *m)
 {
-	struct epoll_event e;
 	struct msg_head head;
-	ssize_t got = -1;
+	ssize_t got;
 
 	lock_acquire(&h->lock);
-	if (sys_epoll_look(h->relay.services, &e, 1) == 1)
-		got = receive(h, e.data.fd, &head, m);
+	got = receive_any(h, &head, m);
 	lock_release(&h->lock);
 	if (got < 0)
 		return false;

@@ -66,6 +66,20 @@ static const struct table_slot *next_steered(struct host *h, int slot)
 	return &h->scan.slot[slot % TABLE_MAP_SLOTS];
 }
 
+bool host_holds_port(struct host *h, uint16_t udp_port)
+{
+	struct host_peer self, peer;
+	bool found = false;
+
+	if (!h->shared || !host_peer(h, h->slot, &self))
+		return false;
+	self.udp_port = udp_port;
+	for (int slot = 0; slot < HOST_SLOTS && !found; slot++)
+		found = slot_peer(next_steered(h, slot), &peer) && in_group(&self, &peer) &&
+			slot != h->slot && host_alive(h, slot, peer.incarnation);
+	return found;
+}
+
 /* The last known positions. */
 static struct net_steer find_last(struct host *h, const struct host_peer *self)
 {

@@ -5,7 +5,7 @@
  * communication id. Here the processes of a host publish their positions, and learn those of the
  * others. wire/udp.h has the order of these steps.
  *
- * Thread-safe, like host.h, except host_steer_map() and host_steer_slots().
+ * Thread-safe, like host.h, except host_holds_port(), host_steer_map() and host_steer_slots().
  */
 #ifndef VRB_HOST_STEER_H
 #define VRB_HOST_STEER_H
@@ -16,6 +16,12 @@
 
 #include "host/host.h"
 #include "util/net.h"
+
+/*
+ * Has another live process of this one's table and network namespace published the port? Conditions
+ * as of host_steer_map().
+ */
+bool host_holds_port(struct host *h, uint16_t udp_port);
 
 /* Publishes this process's UDP port and socket positions; port 0: it has closed them. */
 void host_publish_wire(struct host *h, uint16_t udp_port, const struct host_steer *steer);

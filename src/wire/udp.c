@@ -330,14 +330,16 @@ static void begin(struct udp_wire *u, struct wire **out)
 
 /*
  * Looks for other groups both before and after making its own claim: of two groups that start at
- * the same time, at least one finds the other. A process without group has the port alone.
+ * the same time, at least one finds the other. A process without group has the port alone, and one
+ * whose group holds it needs not look.
  */
-static int open_claimed(struct udp_wire *u)
+static int open_claimed(struct udp_wire *u, bool held)
 {
 	uint64_t group = u->group ? u->group : config_random();
+	bool look = u->group && !held;
 	int err;
 
-	if (u->group && claim_of_others(u->wire.port, group))
+	if (look && claim_of_others(u->wire.port, group))
 		return EADDRINUSE;
 	err = open_families(u);
 	if (err)
@@ -345,13 +347,13 @@ static int open_claimed(struct udp_wire *u)
 	u->claim = claim_port(u->wire.port, group);
 	if (u->claim < 0 && file_is_shortage(errno))
 		return errno;
-	return u->group && claim_of_others(u->wire.port, group) ? EADDRINUSE : 0;
+	return look && claim_of_others(u->wire.port, group) ? EADDRINUSE : 0;
 }
 
-int udp_open(uint16_t port, uint64_t group, struct wire **out)
+static int open_port(uint16_t port, uint64_t group, bool held, struct wire **out)
 {
 	struct udp_wire *u = make_wire(port, group, NULL);
-	int err = u ? open_claimed(u) : ENOMEM;
+	int err = u ? open_claimed(u, held) : ENOMEM;
 
 	if (!err) {
 		begin(u, out);
@@ -360,6 +362,16 @@ int udp_open(uint16_t port, uint64_t group, struct wire **out)
 	if (u)
 		udp_close(&u->wire);
 	return err;
+}
+
+int udp_open(uint16_t port, uint64_t group, struct wire **out)
+{
+	return open_port(port, group, false, out);
+}
+
+int udp_open_held(uint16_t port, uint64_t group, struct wire **out)
+{
+	return open_port(port, group, true, out);
 }
 
 int udp_open_relayed(uint16_t port, unsigned int number, struct wire **out)
@@ -432,7 +444,7 @@ static int reserve(struct udp_wire *to, const struct udp_wire *from)
 int udp_take_port(struct wire *w, uint64_t group)
 {
 	struct udp_wire *to = to_udp(w), *from = make_wire(w->port, group, NULL);
-	int err = from ? open_claimed(from) : ENOMEM;
+	int err = from ? open_claimed(from, false) : ENOMEM;
 
 	if (!err)
 		err = reserve(to, from);

@@ -36,6 +36,9 @@
  */
 int udp_open(uint16_t port, uint64_t group, struct wire **out);
 
+/* The same if processes of the group are known to hold the port: claims of others are forged. */
+int udp_open_held(uint16_t port, uint64_t group, struct wire **out);
+
 /* Logs one warning about the error of udp_open(), with advice. */
 void udp_complain(uint16_t port, uint64_t group, int err);
 

@@ -6,12 +6,13 @@ only one of them holds the UDP port, and relays packets to the other.
     relay.py BUILD_DIR GROUP [part of a case's name]
 
 Groups: `verbs`, `rdmacm`: on one host, with the port held by either end and by a third user;
-`hosts`: a relayed process, and one in another network namespace; `ends`: the holder ends, or its
-claim is forged or full.
+`hosts`: a relayed process, and one in another network namespace; `ends`: the holder ends or is
+stopped, or its claim is forged or full.
 """
 import contextlib
 import os
 import shutil
+import signal
 import socket
 import sys
 import tempfile
@@ -210,8 +211,15 @@ def forged_claim(bench):
 
 
 def forged(bench):
-    """Who claims the port without holding it is not connected to. The port is taken later."""
-    with forged_claim(bench) as claim, holder(bench, Owner(bench, 1).prefix()) as process:
+    """Who claims the port without holding it is not connected to, and keeps no process away from a
+    port that others of its directory hold. A free one is taken later."""
+    owner = Owner(bench, 1)
+    with holder(bench, owner.prefix()), forged_claim(bench), \
+            holder(bench, owner.prefix()) as second:
+        expect_relayed(second.output(), False)
+        if "cannot reach other hosts" in second.output():
+            raise Failure(f"has no wire:\n{second.describe()}")
+    with forged_claim(bench) as claim, holder(bench, owner.prefix()) as process:
         claim.setblocking(False)
         try:
             claim.accept()
@@ -259,9 +267,27 @@ def full(bench):
             wait_for(second, lambda: TAKEN in second.output(), "did not take the port")
 
 
+def stopped(bench):
+    """While the holder is stopped, those to whom it relays cannot reach each other, and are told
+    what may be the reason. Once it continues, they can."""
+    ends = [Owner(bench, 1), Owner(bench, 2)]
+    port = bench.ports.take()
+    argv = [*VERBS[0].split(), "-d", "lo0", "-p", str(port)]
+    with holder(bench, Owner(bench, 3).prefix()) as first:
+        os.killpg(first.pid, signal.SIGSTOP)
+        with holder(bench, ends[0].prefix(), argv=VERBS[0].split() + ["-d", "lo0"]) as server:
+            client = bench.start([*server.argv, "127.0.0.1"], None, ends[1].prefix())
+            client.wait(time.monotonic() + harness.LIMIT_S)
+        if "may be stopped" not in client.output():
+            raise Failure(f"expected a reason:\n{client.describe()}")
+        os.killpg(first.pid, signal.SIGCONT)
+        bench.pair(argv, [*argv, "127.0.0.1"], port, server_prefix=ends[0].prefix(),
+                   client_prefix=ends[1].prefix())
+
+
 def ends_of_holders(_):
-    return [("killed", killed), ("left", left), ("multicast", multicast), ("forged", forged),
-            ("brief", brief), ("full", full)]
+    return [("killed", killed), ("stopped", stopped), ("left", left), ("multicast", multicast),
+            ("forged", forged), ("brief", brief), ("full", full)]
 
 
 GROUPS = {"verbs": verbs, "rdmacm": cm, "hosts": hosts, "ends": ends_of_holders}

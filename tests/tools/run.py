@@ -257,7 +257,7 @@ def case_statuses(bench):
         if status != 42:
             want(len(done.err.splitlines()) == 1, done.describe())
     for words, option in (
-        (["-xy"], "-x"), (["--print", "-nx"], "-x"), (["--nonsense=1"], "--nonsense=1"),
+        (["-xy"], "-x"), (["--print", "-xn"], "-x"), (["--nonsense=1"], "--nonsense=1"),
         (["--no-preload=1"], "--no-preload=1"),
     ):
         done = run(bench, *words, expect=2)

@@ -17,6 +17,7 @@ static void steering_map_has_processes_of_the_same_port(void **state)
 
 	for (i = 0; i < 3; i++)
 		assert_int_equal(host_qpn_alloc(h[i], 0, &qpn[i]), 0);
+	assert_false(host_holds_port(h[0], 4791));
 	assert_int_equal(host_steer_map(h[0], map, ARRAY_SIZE(map)), 0);
 	assert_int_equal(host_steer_slots(h[0], map, ARRAY_SIZE(map)), 0);
 	host_publish_wire(h[0], 4791, &(struct host_steer){ .at = { { 5, -1 } } });
@@ -47,8 +48,13 @@ static void steering_map_has_processes_of_the_same_port(void **state)
 	assert_int_equal(host_steer_slots(h[0], map, ARRAY_SIZE(map)), 2);
 	assert_false(map[0].listens);
 	assert_true(map[1].listens);
-	for (i = 0; i < 3; i++)
-		host_leave(h[i]);
+	assert_true(host_holds_port(h[0], 4792));
+	host_leave(h[2]);
+	assert_false(host_holds_port(h[0], 4792));
+	assert_true(host_holds_port(h[0], 4791));
+	host_leave(h[1]);
+	assert_false(host_holds_port(h[0], 4791));
+	host_leave(h[0]);
 }
 
 /* Blocks of a process are adjacent; a shard without a position uses that of shard 0. */

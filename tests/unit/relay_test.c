@@ -7,13 +7,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <netinet/in.h>
 #include <poll.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "host/host.h"
@@ -545,6 +551,56 @@ static void stopped_listeners_hold_up_nobody(void **state)
 		place_remove_dir(dir[i]);
 }
 
+static bool refuse_epoll(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_epoll_pwait, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog program = { ARRAY_SIZE(code), code };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 &&
+	       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) == 0;
+}
+
+/* Its program waits by another call. What is not read keeps the progress thread busy. */
+static void a_sandbox_may_refuse_epoll(void **state)
+{
+	const struct net_addr any = { 0 };
+	struct net_path path = { .src = env_addr("::ffff:192.0.2.1"),
+				 .dst = env_addr("::ffff:192.0.2.9"), .ifindex = 2 };
+	static uint8_t mad[HOST_MAD_LEN];
+	static struct host_datagram m;
+	char dir[2][64];
+	struct host *listener = join(dir[0]), *holder = join(dir[1]);
+	struct pollfd p;
+	int status;
+	pid_t pid;
+
+	assert_int_equal(host_relay_take(listener, 600), 0);
+	host_relay_trust(listener, geteuid());
+	for (uint64_t i = 0; i < 3; i++)
+		assert_int_equal(host_relay_listen(listener, env_port, i, &any), 0);
+	assert_int_equal(host_relay_request(holder, env_port, 1, &path, mad), 0);
+	p = (struct pollfd){ .fd = host_relay_fd(listener), .events = POLLIN };
+	assert_int_equal(poll(&p, 1, 0), 1);
+	pid = fork();
+	if (pid == 0) {
+		bool ok = refuse_epoll() && receives(listener, &m) && m.kind == HOST_REQUEST;
+
+		_exit(ok && !receives(listener, &m) ? 0 : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+	assert_int_equal(poll(&p, 1, 0), 0);
+	host_leave(listener);
+	host_leave(holder);
+	for (unsigned int i = 0; i < ARRAY_SIZE(dir); i++)
+		place_remove_dir(dir[i]);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -563,6 +619,7 @@ int main(void)
 		cmocka_unit_test(a_number_has_its_qp_numbers),
 		cmocka_unit_test_setup(requests_find_their_listener, env_new_port),
 		cmocka_unit_test_setup(stopped_listeners_hold_up_nobody, env_new_port),
+		cmocka_unit_test_setup(a_sandbox_may_refuse_epoll, env_new_port),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -8,6 +8,7 @@
 #include "core/progress/relayed.h"
 #include "host/host.h"
 #include "host/relay.h"
+#include "host/steer.h"
 #include "run/config.h"
 #include "run/log.h"
 #include "util/file_room.h"
@@ -50,10 +51,28 @@ static int give_up(int err)
 	return file_is_shortage(err) ? err : 0;
 }
 
+/*
+ * Anybody can make a claim: those of others count for nothing while processes of this directory
+ * hold the port, before and after it is bound.
+ */
+static int open_port(uint16_t port)
+{
+	uint64_t group = host_group(vrb.host);
+	int err = udp_open(port, group, &vrb.wire);
+
+	if (err != EADDRINUSE || !host_holds_port(vrb.host, port))
+		return err;
+	err = udp_open_held(port, group, &vrb.wire);
+	if (err || host_holds_port(vrb.host, port))
+		return err;
+	wire_close(vrb.wire);
+	return EADDRINUSE;
+}
+
 int vrb_wire_open(void)
 {
 	uint16_t port = config_get()->udp_port;
-	int err = udp_open(port, host_group(vrb.host), &vrb.wire);
+	int err = open_port(port);
 
 	if (!err)
 		return 0;

@@ -16,8 +16,11 @@
 #include "local/peer_fault.h"
 #include "roce/opcode.h"
 #include "run/log.h"
+#include "util/atomic.h"
 #include "util/compiler.h"
+#include "util/net.h"
 #include "util/time.h"
+#include "wire/wire.h"
 
 /* Opcode names, and the access each needs to remote memory; -1: none. */
 static const struct opcode {
@@ -154,6 +157,13 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 			 w->length, w->num_sge);
 }
 
+/* Does one end have its packets relayed? */
+static bool is_relayed(const struct vrb_qp *qp)
+{
+	return (vrb.wire && load_relaxed(&vrb.wire->relayed)) ||
+	       qp->wq.dest_qpn >> NET_RELAY_QPN_BITS >= NET_RELAY_FIRST;
+}
+
 /* Why a peer did not answer, as far as this host knows. */
 static void add_peer(struct text *t, struct vrb_qp *qp, enum reason why)
 {
@@ -177,6 +187,8 @@ static void add_peer(struct text *t, struct vrb_qp *qp, enum reason why)
 	if (f.kind == LOCAL_FAULT_NOBODY)
 		text_add(t, "; no process that shares %s has QP 0x%x now", host_dir(vrb.host),
 			 qp->wq.dest_qpn);
+	if (f.kind == LOCAL_FAULT_NOBODY && is_relayed(qp))
+		text_add(t, ", but another user's may; who relays its packets may be stopped");
 	if (f.kind == LOCAL_FAULT_NONE || f.kind == LOCAL_FAULT_NOBODY)
 		return;
 	text_add(t, "; QP 0x%x %s", qp->wq.dest_qpn, words[f.kind]);
