@@ -9,6 +9,7 @@
 #include <signal.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -451,14 +452,17 @@ void table_read_owners(const struct table *t, uint32_t first, unsigned int n,
 
 void table_free_blocks(struct table *t, int slot)
 {
-	struct table_owner chunk[TABLE_CHUNK];
-	struct table_owner freed = { .freed_at = table_now() };
-	uint32_t first, i;
+	struct table_owner few[TABLE_CHUNK];
+	struct table_owner *many = malloc(TABLE_MAP_CHUNK * sizeof(*many));
+	const struct table_owner freed = { .freed_at = table_now() };
+	uint32_t n = many ? TABLE_MAP_CHUNK : TABLE_CHUNK;
+	struct table_owner *chunk = many ? many : few;
 
-	for (first = 0; first < HOST_BLOCKS; first += TABLE_CHUNK) {
-		table_read_owners(t, first, TABLE_CHUNK, chunk);
-		for (i = 0; i < TABLE_CHUNK; i++)
+	for (uint32_t first = 0; first < HOST_BLOCKS; first += n) {
+		table_read_owners(t, first, n, chunk);
+		for (uint32_t i = 0; i < n; i++)
 			if (chunk[i].slot_plus_1 == slot + 1)
 				table_write_owner(t, first + i, &freed);
 	}
+	free(many);
 }

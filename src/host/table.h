@@ -81,7 +81,7 @@ enum {
 	/* what is read at once, into a small stack: one page of owners or slots */
 	TABLE_CHUNK = 512,
 	TABLE_SLOTS = 64,
-	/* the same for the steering map, into memory that is kept: a read is a system call */
+	/* the same into other memory, where all are read: a read is a system call */
 	TABLE_MAP_CHUNK = 4096,
 	TABLE_MAP_SLOTS = 512,
 };

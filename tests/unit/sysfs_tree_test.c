@@ -2,6 +2,7 @@
 /* The files that describe a device: written once, changed with its port, removed with it. */
 #include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <ftw.h>
 #include <limits.h>
 #include <setjmp.h>
@@ -12,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <arpa/inet.h>
@@ -20,6 +22,7 @@
 #include "core/device/device.h"
 #include "core/device/sysfs_tree.h"
 #include "run/netdev.h"
+#include "util/compiler.h"
 
 #define NODE "devices/vrb7/infiniband/vrb7/"
 #define PORT NODE "ports/1/"
@@ -170,6 +173,64 @@ static void drops_slots_of_others(void **state)
 	assert_false(exists(PORT "gids/1"));
 }
 
+/* As by a process that has just started. */
+static void publish_anew(void)
+{
+	dev.described = dev.described_gids = 0;
+	vrb_sysfs_publish(&dev);
+}
+
+static void drop(const char *name)
+{
+	char path[PATH_MAX];
+
+	path_of(path, name);
+	assert_int_equal(unlink(path), 0);
+}
+
+/* With the mark of the same description a process looks at nothing else. */
+static void trusts_mark(void **state)
+{
+	drop(PORT "state");
+	publish_anew();
+	assert_false(exists(PORT "state"));
+
+	nd.ifindex = 43;
+	vrb_port_init(&dev.port, &nd);
+	publish_anew();
+	assert_true(exists(PORT "state"));
+	assert_string_equal(line("devices/vrb7/net/none0/ifindex"), "43");
+}
+
+static void trusts_mark_for_a_day(void **state)
+{
+	struct timespec times[2] = { { .tv_sec = time(NULL) - 25 * 60 * 60 } };
+	char path[PATH_MAX];
+
+	drop(PORT "state");
+	times[1] = times[0];
+	path_of(path, NODE ".described");
+	assert_int_equal(utimensat(AT_FDCWD, path, times, 0), 0);
+	publish_anew();
+	assert_true(exists(PORT "state"));
+}
+
+static void restores_links(void **state)
+{
+	static const char *const links[] = {
+		"class/infiniband/vrb7", "class/infiniband_verbs/uverbs7/ibdev",
+		"dev/infiniband/uverbs7", PORT "hw_counters/sent_pkts",
+	};
+
+	for (unsigned int i = 0; i < ARRAY_SIZE(links); i++) {
+		drop(links[i]);
+		if (i == ARRAY_SIZE(links) - 1)
+			drop(NODE ".described");
+		publish_anew();
+		assert_true(exists(links[i]));
+	}
+}
+
 static void prunes(void **state)
 {
 	struct vrb_device *const list[] = { &dev };
@@ -198,6 +259,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(names_paths, setup, teardown),
 		cmocka_unit_test_setup_teardown(follows_port, setup, teardown),
 		cmocka_unit_test_setup_teardown(drops_slots_of_others, setup, teardown),
+		cmocka_unit_test_setup_teardown(trusts_mark, setup, teardown),
+		cmocka_unit_test_setup_teardown(trusts_mark_for_a_day, setup, teardown),
+		cmocka_unit_test_setup_teardown(restores_links, setup, teardown),
 		cmocka_unit_test_setup_teardown(prunes, setup, teardown),
 	};
 	int failed;

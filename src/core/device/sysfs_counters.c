@@ -65,17 +65,23 @@ static uint64_t value_at(const struct roce_counters *c, size_t offset)
 	return v;
 }
 
+static struct sysfs_place place_of(const struct vrb_device *dev, unsigned int counter)
+{
+	return vrb_sysfs_place("devices/%s/infiniband/%s/ports/1/%s", dev->ibv.name, dev->ibv.name,
+			       counters[counter].dir);
+}
+
 /* Must hold count_lock and the file lock. */
 static void add_counters(struct vrb_device *dev, const struct roce_counters *sum)
 {
 	for (unsigned int i = 0; i < ARRAY_SIZE(counters); i++) {
-		struct sysfs_place p =
-			vrb_sysfs_place("devices/%s/infiniband/%s/ports/1/%s", dev->ibv.name,
-				       dev->ibv.name, counters[i].dir);
+		struct sysfs_place p = place_of(dev, i);
 		uint64_t unit = counters[i].unit;
 		uint64_t delta = value_at(sum, counters[i].offset) / unit -
 				 value_at(&dev->counted, counters[i].offset) / unit;
 
+		if (!delta && vrb_sysfs_exists(&p, counters[i].name))
+			continue;
 		vrb_sysfs_put(&p, counters[i].name, "%llu",
 		    (unsigned long long)(vrb_sysfs_number(&p, counters[i].name) + delta));
 	}
@@ -112,18 +118,13 @@ void vrb_sysfs_after_fork(void)
 	pthread_mutex_unlock(&count_lock);
 }
 
-/* Creates the files with the device's description, so that a program can open them at once. */
-void vrb_sysfs_count_begin(struct vrb_device *dev)
+/* With the device's description, so that a program can open them at once. */
+void vrb_sysfs_count_begin(const struct vrb_device *dev)
 {
-	struct sysfs_place p =
-		vrb_sysfs_place("devices/%s/infiniband/%s/ports/1", dev->ibv.name, dev->ibv.name);
-	char path[2 * SYSFS_PATH];
-
 	for (unsigned int i = 0; i < ARRAY_SIZE(counters); i++) {
-		snprintf(path, sizeof(path), "%s/%s/%s", p.path, counters[i].dir, counters[i].name);
-		if (access(path, F_OK) == 0)
-			continue;
-		vrb_sysfs_count_add(dev, &dev->counted);
-		return;
+		struct sysfs_place p = place_of(dev, i);
+
+		if (!vrb_sysfs_exists(&p, counters[i].name))
+			vrb_sysfs_put(&p, counters[i].name, "0");
 	}
 }

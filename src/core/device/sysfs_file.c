@@ -11,6 +11,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <infiniband/verbs.h>
@@ -21,7 +22,10 @@
 #include "util/file_room.h"
 #include "util/sleep.h"
 
-enum { LOCK_TRIES = 50 };
+enum {
+	LOCK_TRIES = 50,
+	DAY = 24 * 60 * 60,	/* seconds */
+};
 
 static char root[SYSFS_PATH];	/* constant once set */
 static pthread_once_t root_once = PTHREAD_ONCE_INIT;
@@ -123,6 +127,33 @@ void vrb_sysfs_put(const struct sysfs_place *p, const char *name, const char *fm
 		return;
 	if (!has_content(path, text, n))
 		replace(path, text, n);
+}
+
+bool vrb_sysfs_is_recent(const struct sysfs_place *p, const char *name, const char *line)
+{
+	char path[SYSFS_PATH + 64], text[64] = "";
+	time_t now = time(NULL);
+	struct stat st;
+	bool recent;
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", p->path, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+	if (fd < 0)
+		return false;
+	recent = fstat(fd, &st) == 0 && st.st_mtime <= now && now - st.st_mtime < DAY &&
+		 read(fd, text, sizeof(text) - 1) > 0;
+	close(fd);
+	text[strcspn(text, "\n")] = '\0';
+	return recent && strcmp(text, line) == 0;
+}
+
+bool vrb_sysfs_exists(const struct sysfs_place *p, const char *name)
+{
+	char path[SYSFS_PATH + 64];
+
+	snprintf(path, sizeof(path), "%s/%s", p->path, name);
+	return access(path, F_OK) == 0;
 }
 
 void vrb_sysfs_put_link(const struct sysfs_place *p, const char *name, const char *target)

@@ -8,6 +8,7 @@
 #define VRB_CORE_DEVICE_SYSFS_FILE_H
 
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "util/compiler.h"
@@ -26,6 +27,10 @@ struct sysfs_place vrb_sysfs_place(const char *fmt, ...) format_printf(1, 2);
 void vrb_sysfs_put(const struct sysfs_place *p, const char *name, const char *fmt, ...)
 	format_printf(3, 4);
 
+/* Has the file this line, and was it written in the last day? */
+bool vrb_sysfs_is_recent(const struct sysfs_place *p, const char *name, const char *line);
+
+bool vrb_sysfs_exists(const struct sysfs_place *p, const char *name);
 void vrb_sysfs_put_link(const struct sysfs_place *p, const char *name, const char *target);
 void vrb_sysfs_drop(const struct sysfs_place *p, const char *name);
 

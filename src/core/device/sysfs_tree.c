@@ -18,6 +18,8 @@
 enum {
 	UVERBS_ABI = 6,
 	RDMA_CM_ABI = 4,
+	TREE_FORMAT = 1,	/* raised when the files' names or texts change */
+	GIDS_OF_OTHERS = 16,
 };
 
 void vrb_sysfs_name(struct vrb_device *dev)
@@ -196,21 +198,80 @@ static void put_uverbs(const struct vrb_device *dev)
 	vrb_sysfs_put(&cm, "abi_version", "%d", RDMA_CM_ABI);
 }
 
-/* Covers everything that the files show of the port. */
-static uint64_t fingerprint(const struct ibv_port_attr *attr, const struct net_addr *gids,
-			    uint32_t downs)
+/* Covers everything that the files show of a device, but what no process of the host changes. */
+static uint64_t fingerprint(const struct vrb_device *dev, const struct ibv_port_attr *attr,
+			    const struct net_addr *gids, uint32_t downs)
 {
+	const uint32_t number[] = { TREE_FORMAT, downs, dev->index,
+				    load_relaxed(&dev->port.ifindex) };
+	const char *const name[] = { dev->ibv.name, dev->ibv.dev_name, dev->port.ifname,
+				     vrb_device_limits.orig_attr.fw_ver };
 	uint64_t h = hash_bytes(HASH_START, attr, sizeof(*attr));
 
 	h = hash_bytes(h, gids, VRB_GID_TABLE * sizeof(*gids));
-	h = hash_bytes(h, &downs, sizeof(downs));
+	h = hash_bytes(h, number, sizeof(number));
+	h = hash_bytes(h, &dev->node_guid, sizeof(dev->node_guid));
+	for (unsigned int i = 0; i < ARRAY_SIZE(name); i++)
+		h = hash_bytes(h, name[i], strlen(name[i]) + 1);
 	return h ? h : 1;
+}
+
+/*
+ * A mark that all files of a device are there says which fingerprint they have, so that a process
+ * need not read them. It lies where the device's link leads: without the link it is not found. The
+ * files may be in /tmp, where what nobody reads is deleted after some days; so it counts for a day.
+ */
+static const char mark_name[] = ".described";
+
+static struct sysfs_place mark_place(const struct vrb_device *dev)
+{
+	return vrb_sysfs_place("class/infiniband/%s", dev->ibv.name);
+}
+
+static bool is_marked(const struct vrb_device *dev, const char *mark)
+{
+	struct sysfs_place p = mark_place(dev);
+	struct sysfs_place uverbs = vrb_sysfs_place("class/infiniband_verbs/%s", dev->ibv.dev_name);
+	struct sysfs_place files = vrb_sysfs_place("dev/infiniband");
+
+	return vrb_sysfs_is_recent(&p, mark_name, mark) && vrb_sysfs_exists(&uverbs, "ibdev") &&
+	       vrb_sysfs_exists(&files, dev->ibv.dev_name);
+}
+
+static void put_files(struct vrb_device *dev, const struct ibv_port_attr *attr,
+		      const struct net_addr *gids, uint32_t downs)
+{
+	put_bus(dev);
+	put_node(dev);
+	put_port(dev, attr, downs);
+	/* Another process may have left files of more slots than this one knows. */
+	if (!dev->described)
+		dev->described_gids = GIDS_OF_OTHERS;
+	put_gids(dev, gids);
+	put_uverbs(dev);
+}
+
+/* Processes that describe a device differently, before and after a change, do so in turn. */
+static void put_marked(struct vrb_device *dev, const struct ibv_port_attr *attr,
+		       const struct net_addr *gids, uint32_t downs, const char *mark)
+{
+	struct sysfs_place p = mark_place(dev);
+	int lock = vrb_sysfs_lock();
+
+	vrb_sysfs_drop(&p, mark_name);
+	put_files(dev, attr, gids, downs);
+	if (lock < 0)
+		return;
+	vrb_sysfs_count_begin(dev);
+	vrb_sysfs_put(&p, mark_name, "%s", mark);
+	close(lock);
 }
 
 void vrb_sysfs_publish(struct vrb_device *dev)
 {
 	struct net_addr gids[VRB_GID_TABLE];
 	struct ibv_port_attr attr;
+	char mark[32];
 	uint32_t downs;
 	uint64_t now;
 
@@ -219,23 +280,17 @@ void vrb_sysfs_publish(struct vrb_device *dev)
 	vrb_port_query(&dev->port, &attr);
 	downs = vrb_port_downs(&dev->port);
 	vrb_port_gids(&dev->port, gids);
-	now = fingerprint(&attr, gids, downs);
+	now = fingerprint(dev, &attr, gids, downs);
 	if (now == dev->described)
 		return;
-	put_bus(dev);
-	put_node(dev);
-	put_port(dev, &attr, downs);
-	/* Another process may have left files of more slots than this one knows. */
-	dev->described_gids = dev->described ? dev->described_gids : 16;
-	put_gids(dev, gids);
+	snprintf(mark, sizeof(mark), "%016llx", (unsigned long long)now);
+	if (!is_marked(dev, mark))
+		put_marked(dev, &attr, gids, downs, mark);
+	dev->described = now;
 	dev->described_gids = 0;
 	for (unsigned int i = 0; i < VRB_GID_TABLE; i++)
 		if (!net_addr_is_zero(&gids[i]))
 			dev->described_gids = i + 1;
-	put_uverbs(dev);
-	if (!dev->described)
-		vrb_sysfs_count_begin(dev);
-	dev->described = now;
 }
 
 static bool listed(struct vrb_device *const *list, int count, const char *name)

@@ -14,9 +14,9 @@
  * tree.
  *
  * All processes of a user and network namespace write the same files, each by rename, and only when
- * the content changes. Counters are sums over all processes: each process adds its new counts,
- * under a file lock, when a context is closed and when ibv_read_sysfs_file() reads a counter;
- * between these moments the files lag.
+ * the content changes; a mark saves a process from reading them all. Counters are sums over all
+ * processes: each process adds its new counts, under a file lock, when a context is closed and when
+ * ibv_read_sysfs_file() reads a counter; between these moments the files lag.
  *
  * The files are optional: nothing fails if they cannot be written.
  */
@@ -40,8 +40,8 @@ void vrb_sysfs_publish(struct vrb_device *dev);
 /* Removes the files of devices that are not in the list. Must hold vrb.lock. */
 void vrb_sysfs_prune(struct vrb_device *const *list, int count);
 
-/* Creates missing counter files. Must hold vrb.lock. */
-void vrb_sysfs_count_begin(struct vrb_device *dev);
+/* Creates missing counter files. Must hold the file lock. */
+void vrb_sysfs_count_begin(const struct vrb_device *dev);
 
 /* Around fork(), in parent and child. Must hold vrb.lock. */
 void vrb_sysfs_before_fork(void);
