@@ -46,7 +46,6 @@ static const struct option options_ipv4[] = {
 	{ IPPROTO_IP, IP_MULTICAST_ALL, 0 },
 	{ IPPROTO_IP, IP_RECVERR, 1 },
 	{ SOL_SOCKET, SO_RXQ_OVFL, 1 },
-	{ IPPROTO_UDP, OPT_UDP_GRO, 1 },
 };
 
 static const struct option options_ipv6[] = {
@@ -61,7 +60,6 @@ static const struct option options_ipv6[] = {
 	{ SOL_SOCKET, SO_RXQ_OVFL, 1 },
 	/* Soft RoCE sends no checksum, but we do: see docs/WIRE.md. */
 	{ IPPROTO_UDP, OPT_UDP_NO_CHECK6_RX, 1 },
-	{ IPPROTO_UDP, OPT_UDP_GRO, 1 },
 };
 
 static void set_options(int fd, const struct option *o, size_t n)
@@ -417,6 +415,7 @@ static void move_socket(struct udp_wire *to, struct udp_wire *from, unsigned int
 	if (to->usual_class[family] != from->usual_class[family])
 		store_relaxed(&to->usual_class[family], from->usual_class[family]);
 	to->overflow[family] = to->buffer[family] = 0;
+	to->merges[family] = false;
 }
 
 /* They seldom change, and other threads read them. */

@@ -2,8 +2,8 @@
 /*
  * Receiving: one recvmmsg(2) into the wire's cells. Control messages give the destination and
  * traffic class of each message, and the packet length if the kernel has merged several packets
- * into it (UDP_GRO). Each call returns packets cut from these messages. Steering probes are
- * consumed here.
+ * into it (UDP_GRO, once there has been a burst). Each call returns packets cut from these
+ * messages. Steering probes are consumed here.
  */
 #include <errno.h>
 #include <string.h>
@@ -444,6 +444,19 @@ static bool cut_packet(struct udp_wire *u, struct wire_pkt *pkt)
 	return true;
 }
 
+/*
+ * Most processes get few packets by UDP, or none. The host's first socket with this option, and the
+ * end of the last one, make the kernel change its own code, which interrupts all CPUs and takes
+ * half a millisecond.
+ */
+static void start_merging(struct udp_wire *u)
+{
+	const int on = 1;
+
+	u->merges[u->family] = true;
+	(void)SYS_RESULT(setsockopt(u->fd[u->family], IPPROTO_UDP, OPT_UDP_GRO, &on, sizeof(on)));
+}
+
 unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 {
 	struct udp_wire *u = to_udp(w);
@@ -459,6 +472,8 @@ unsigned int udp_recv(struct wire *w, struct wire_pkt *pkts, unsigned int n)
 	}
 	u->woken = false;
 	w->held = u->next < u->got;
+	if (unlikely(out >= UDP_MERGE_FROM && !u->merges[u->family]))
+		start_merging(u);
 	return out;
 }
 

@@ -25,6 +25,7 @@ enum {
 	/* the longest message, which may contain many packets merged by the kernel */
 	UDP_CELL = 65536,
 	UDP_MESSAGES = 32,	/* received by one call */
+	UDP_MERGE_FROM = 3,	/* packets of one call: from then on the kernel may merge them */
 	/* number of receives from the busier family before the other one is tried */
 	UDP_OTHER_EVERY = 8,
 };
@@ -67,6 +68,7 @@ struct udp_wire {
 	unsigned int family;		/* family that last had packets, */
 	unsigned int first;		/* and the family to try first, once */
 	bool woken;			/* a descriptor was ready, perhaps only for an error */
+	bool merges[UDP_FAMILIES];		/* UDP_GRO has been asked for */
 	uint32_t overflow[UDP_FAMILIES];	/* last value of the kernel's counter */
 	unsigned int turn;		/* counts calls; UDP_OTHER_EVERY */
 	uint32_t got_bytes;		/* by the last call that got any */
