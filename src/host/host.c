@@ -403,6 +403,13 @@ int host_qpn_take(struct host *h, uint32_t qpn, int giver)
 	return err;
 }
 
+void host_qpn_prepare(struct host *h, unsigned int shard)
+{
+	lock_acquire(&h->lock);
+	qpns_prepare(&h->qpns, shard);
+	lock_release(&h->lock);
+}
+
 unsigned int host_blocks_taken(const struct host *h)
 {
 	return load_relaxed(&h->qpns.taken);

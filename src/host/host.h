@@ -122,6 +122,9 @@ void host_qpn_free(struct host *h, uint32_t qpn);
 int host_qpn_alloc_alone(struct host *h, uint32_t *qpn);
 int host_qpn_take(struct host *h, uint32_t qpn, int giver);
 
+/* Takes a shard's first block, if it can, so that its first number brings no new one. */
+void host_qpn_prepare(struct host *h, unsigned int shard);
+
 /* Returns how many blocks the process has ever taken; changes with each new block. */
 unsigned int host_blocks_taken(const struct host *h);
 

@@ -357,6 +357,12 @@ static bool rests(const struct qpn_queue *q)
 	return q->size < QPN_SPARE && !rested(q->free[q->head].freed_at, table_now());
 }
 
+void qpns_prepare(struct qpns *q, unsigned int shard)
+{
+	if (!q->queue[shard].size)
+		(void)take_block(q, shard);
+}
+
 int qpns_alloc(struct qpns *q, unsigned int shard, uint32_t *qpn)
 {
 	struct qpn_queue *queue = &q->queue[shard];

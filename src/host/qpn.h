@@ -68,6 +68,9 @@ int qpns_use_number(struct qpns *q, unsigned int number);
 /* Frees the memory; in the table the blocks stay with the slot. */
 void qpns_clear(struct qpns *q);
 
+/* Takes a block of a shard that has none. */
+void qpns_prepare(struct qpns *q, unsigned int shard);
+
 int qpns_alloc(struct qpns *q, unsigned int shard, uint32_t *qpn);
 
 /* Returns false if the number is not in use. */

@@ -253,7 +253,8 @@ void udp_recv_prepare(struct udp_wire *u)
 
 /*
  * A probe that returns tells the position of this socket. Positions beyond the group's end arrive
- * anywhere, so the lowest one is correct.
+ * anywhere, so the lowest one is correct. Those of the other family are looked for at once: the
+ * caller acts on both together.
  */
 static bool take_probe(struct udp_wire *u, const uint8_t *data, size_t len)
 {
@@ -266,6 +267,8 @@ static bool take_probe(struct udp_wire *u, const uint8_t *data, size_t len)
 	u->wire.stats.probes++;
 	if (mine && (load_relaxed(position) < 0 || to < load_relaxed(position)))
 		store_relaxed(position, to);
+	if (mine)
+		u->first = u->family ^ 1;
 	return true;
 }
 

@@ -75,17 +75,14 @@ static void send_packets(uint32_t dest)
 static void poll_queue(struct vrb_rx_queue *r)
 {
 	lock_acquire(r->lock);
-	vrb_rx_queue_poll(r, 1, false);
+	vrb_rx_queue_take_all(r, 1, false);
 	lock_release(r->lock);
 }
 
 static void find_positions(void)
 {
-	vrb_for_each_rx_queue (r) {
-		lock_acquire(r->lock);
-		vrb_rx_queue_take_all(r, 1, false);
-		lock_release(r->lock);
-	}
+	vrb_for_each_rx_queue (r)
+		poll_queue(r);
 }
 
 static void new_queues_take_over_in_order(void **state)
