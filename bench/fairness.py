@@ -121,6 +121,8 @@ def main():
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        sys.exit(__doc__.strip())
     try:
         main()
     except (netns.Unavailable, harness.Failure) as problem:

@@ -177,4 +177,6 @@ def show(size, name, values, bare):
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        sys.exit(__doc__.strip())
     main()

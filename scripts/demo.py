@@ -82,6 +82,8 @@ def main():
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] in ("-h", "--help"):
+        sys.exit(__doc__.strip())
     try:
         main()
     except harness.Failure as problem:
