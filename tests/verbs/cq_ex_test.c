@@ -131,6 +131,9 @@ static void test_fields(void)
 	CHECK_EQ(ex->wr_id, 32);
 	CHECK_EQ(ibv_next_poll(ex), ENOENT);
 	ibv_end_poll(ex);
+	/* Without a poll to end, it has no effect. */
+	CHECK_EQ(ibv_start_poll(ex, &attr), ENOENT);
+	ibv_end_poll(ex);
 	CHECK_EQ(ibv_destroy_qp(a), 0);
 	CHECK_EQ(ibv_destroy_qp(b), 0);
 	CHECK_EQ(ibv_destroy_cq(cq), 0);

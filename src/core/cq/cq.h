@@ -71,6 +71,7 @@ struct vrb_cq {
 	struct lock poll_lock;
 	struct vrb_cqe current;	/* the entry that the readers return; poll_lock */
 	bool none;	/* the last look found nothing to make current */
+	bool polled;	/* atomic: ibv_start_poll() has taken poll_lock */
 
 	struct lock lock;	/* protects everything below except the channel's fields */
 	struct vrb_cqe *ring;

@@ -14,6 +14,7 @@
 #include "core/tx/tx_pending.h"
 #include "run/clock.h"
 #include "run/log.h"
+#include "util/atomic.h"
 #include "util/compiler.h"
 
 static struct vrb_cq *ex_to_cq(struct ibv_cq_ex *ex)
@@ -55,6 +56,8 @@ static int start_poll(struct ibv_cq_ex *ex, struct ibv_poll_cq_attr *attr)
 	ret = take_driving(cq);
 	if (ret)
 		lock_release(&cq->poll_lock);
+	else
+		store_relaxed(&cq->polled, true);
 	return ret;
 }
 
@@ -85,9 +88,18 @@ int vrb_cq_next_poll(struct ibv_cq_ex *ex)
 	return ret;
 }
 
+/* Some programs also call it after ENOENT, which has no effect on mlx5 while nobody else polls. */
 static void end_poll(struct ibv_cq_ex *ex)
 {
-	lock_release(&ex_to_cq(ex)->poll_lock);
+	struct vrb_cq *cq = ex_to_cq(ex);
+
+	if (unlikely(!load_relaxed(&cq->polled))) {
+		log_once(LOG_CORE, LOG_WARN, "ibv_end_poll() without a successful "
+			 "ibv_start_poll() before it has no effect");
+		return;
+	}
+	store_relaxed(&cq->polled, false);
+	lock_release(&cq->poll_lock);
 }
 
 static void end_poll_single(struct ibv_cq_ex *ex)
