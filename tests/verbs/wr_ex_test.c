@@ -207,6 +207,21 @@ static void test_windows(void)
 	CHECK_EQ(ibv_dereg_mr(mr), 0);
 }
 
+/* Calls outside a batch have no effect. */
+static void test_no_batch(void)
+{
+	CHECK_EQ(ibv_wr_complete(qpx), 0);
+	ibv_wr_abort(qpx);
+	qpx->wr_id = 99;
+	ibv_wr_send(qpx);
+	ibv_wr_set_sge(qpx, 0, 0, 0);
+	CHECK_EQ(ibv_wr_complete(qpx), 0);
+	ibv_wr_start(qpx);
+	CHECK_EQ(ibv_wr_complete(qpx), 0);
+	CHECK_EQ(ibv_wr_complete(qpx), 0);
+	CHECK_EQ(ibv_poll_cq(qpx->qp_base.send_cq, 1, &(struct ibv_wc){ 0 }), 0);
+}
+
 static void test_abort(void)
 {
 	struct ibv_wc wc;
@@ -382,6 +397,7 @@ int main(void)
 	test_others();
 	test_write_with_immediate();
 	test_windows();
+	test_no_batch();
 	test_abort();
 	test_failures();
 	test_poll_within();

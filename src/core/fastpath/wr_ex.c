@@ -23,6 +23,8 @@
 #include "core/qp/qp.h"
 #include "core/tx/tx_sched.h"
 #include "roce/const.h"
+#include "run/log.h"
+#include "util/atomic.h"
 #include "util/compiler.h"
 #include "util/copy_few.h"
 
@@ -37,6 +39,7 @@ static void wr_start(struct ibv_qp_ex *ex)
 	struct wr_batch *b = &qp->post.batch;
 
 	lock_acquire(&b->lock);
+	store_relaxed(&b->started, true);
 	lock_acquire(&qp->lock);
 	b->error = 0;
 	if (vrb_post_allowed(qp))
@@ -398,6 +401,21 @@ static int tap_batch(struct vrb_qp *qp, const struct wr_batch *b)
 	return err;
 }
 
+/*
+ * False if there is no batch to end. Some programs call complete or abort all the same, which has
+ * no effect on mlx5 and rxe while no other thread builds requests.
+ */
+static bool ends_batch(struct wr_batch *b, const char *call)
+{
+	if (unlikely(!load_relaxed(&b->started))) {
+		log_once(LOG_CORE, LOG_WARN, "%s() without ibv_wr_start() before it has no effect",
+			 call);
+		return false;
+	}
+	store_relaxed(&b->started, false);
+	return true;
+}
+
 int vrb_wr_complete(struct ibv_qp_ex *ex)
 {
 	struct vrb_qp *qp = ex_to_qp(ex);
@@ -405,6 +423,8 @@ int vrb_wr_complete(struct ibv_qp_ex *ex)
 	bool loops;
 	int ret;
 
+	if (!ends_batch(b, "ibv_wr_complete"))
+		return 0;
 	close_request(qp);
 	loops = vrb_post_begin(qp, b->pending ? sq_wqe(&qp->wq.sq, b->base)->opcode
 					      : IBV_WR_RDMA_WRITE);
@@ -420,6 +440,7 @@ int vrb_wr_complete(struct ibv_qp_ex *ex)
 		vrb_doorbell(qp);
 	}
 	vrb_post_end(qp, loops);
+	b->error = EINVAL;
 	lock_release(&b->lock);
 	return ret;
 }
@@ -428,7 +449,10 @@ void vrb_wr_abort(struct ibv_qp_ex *ex)
 {
 	struct wr_batch *b = &ex_to_qp(ex)->post.batch;
 
+	if (!ends_batch(b, "ibv_wr_abort"))
+		return;
 	b->open = false;
+	b->error = EINVAL;
 	lock_release(&b->lock);
 }
 
@@ -436,6 +460,7 @@ void vrb_wr_ex_init(struct vrb_qp *qp)
 {
 	struct ibv_qp_ex *ex = &qp->ex;
 
+	qp->post.batch.error = EINVAL;
 	ex->wr_start = wr_start;
 	ex->wr_complete = vrb_wr_complete;
 	ex->wr_abort = vrb_wr_abort;

@@ -56,10 +56,11 @@ struct wr_batch {
 	struct wr_limits limits;	/* the QP's limits at start */
 	uint32_t base;			/* sq.head at start */
 	uint32_t pending;		/* requests in the batch */
-	/* first error; ibv_wr_complete() then returns it and posts nothing */
+	/* first error; ibv_wr_complete() then returns it and posts nothing; EINVAL: no batch */
 	int error;
 	/* `wqe` and `desc` describe a request that is not validated yet */
 	bool open;
+	bool started;			/* atomic: ibv_wr_start() has taken the lock */
 	bool srqn_set;			/* the SRQ number that XRC sends need has been set */
 	struct send_wqe *wqe;
 	struct wr_desc desc;
