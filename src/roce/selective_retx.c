@@ -92,13 +92,17 @@ bool roce_selective_retx_left(struct roce_qp *qp)
 	return r->next != r->end;
 }
 
-/* Requests an ACK and leaves req.psn unchanged. */
+/*
+ * Requests an ACK and leaves req.psn unchanged. If the payload cannot be read, the request is
+ * halted as if all had been rewound up to it.
+ */
 size_t roce_selective_retx_output(struct roce_qp *qp, uint8_t *buf, uint64_t now)
 {
 	struct roce_req at = qp->req;
 	struct send_wqe *w;
 	size_t len;
 
+	roce_requester_rewind(qp);
 	roce_requester_seek(qp, at.retx.next);
 	qp->req.since_ack_req = TUNE_WINDOW_MAX;
 	w = sq_wqe(&qp->wq->sq, qp->req.index);

@@ -497,6 +497,50 @@ static void reset_and_reconnect(void **state)
 	pair_free(&p);
 }
 
+/* Loses the first copies of the three packets at the front. */
+static bool drop_front(void *arg, const struct net_packet *p)
+{
+	uint32_t *seen = arg, psn = ((uint32_t)p->data[9] << 16 | p->data[10] << 8 | p->data[11]) -
+				    PAIR_PSN;
+
+	if (p->src != 0 || psn > 2 || *seen & 1u << psn)
+		return false;
+	*seen |= 1u << psn;
+	return true;
+}
+
+/*
+ * A request whose memory is gone when it is to be retransmitted, behind one that is in flight, and
+ * before READs: it fails once it is the oldest.
+ */
+static void memory_gone_before_retransmission(void **state)
+{
+	uint32_t seen = 0;
+	struct net_config net = { .delay = 5000, .drop = drop_front, .drop_arg = &seen };
+	struct sim_qp_attr attr = sim_qp_defaults();
+	struct pair p = pair_new("memory gone", &net, &attr, NULL);
+	struct sim_wr bad = pair_wr(&p, IBV_WR_RDMA_WRITE, 10);
+	struct sim_key *key = sim_reg_mr(p.h[0], 1, p.h[0]->base, 64, 0);
+
+	bad.sge[0].lkey = key->lkey;
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 10));
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 10));
+	pair_post(&p, bad);
+	pair_post(&p, pair_wr(&p, IBV_WR_RDMA_WRITE, 10));
+	for (int i = 0; i < 4; i++)
+		pair_post(&p, pair_wr(&p, IBV_WR_RDMA_READ, 10));
+	world_kick(p.w, p.a);
+	key->valid = false;
+	world_run(p.w);
+	pair_expect_counts(&p, 8, 0);
+	pair_expect_send(&p, 0, 0, IBV_WC_SUCCESS);
+	pair_expect_send(&p, 1, 1, IBV_WC_SUCCESS);
+	pair_expect_send(&p, 2, 2, IBV_WC_LOC_PROT_ERR);
+	for (int i = 3; i < 8; i++)
+		pair_expect_send(&p, i, i, FLUSH);
+	pair_free(&p);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -512,6 +556,7 @@ int main(void)
 		cmocka_unit_test(error_in_mid_message),
 		cmocka_unit_test(communication_established),
 		cmocka_unit_test(reset_and_reconnect),
+		cmocka_unit_test(memory_gone_before_retransmission),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
