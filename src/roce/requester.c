@@ -156,7 +156,8 @@ static bool may_send(const struct roce_qp *qp, const struct send_wqe *w, uint32_
 		return false;
 	if (!roce_is_reliable(qp))
 		return true;
-	if (roce_wants_response(w) && qp->req.rd_open >= qp->wq->max_rd_atomic)
+	/* One that has begun goes on, or out again, also where no more may begin (SQD). */
+	if (roce_wants_response(w) && qp->req.rd_open >= max(qp->wq->max_rd_atomic, 1))
 		return false;
 	if (roce_needs_credit(qp, w) && !roce_credits_allow(qp, w->ssn))
 		return false;

@@ -186,6 +186,41 @@ static void drains_in_the_middle_lose_nothing(void **state)
 	}
 }
 
+/* Loses the first packets of host 0. */
+static bool drop_first(void *arg, const struct net_packet *p)
+{
+	uint32_t *left = arg;
+
+	if (p->src != 0 || !*left)
+		return false;
+	--*left;
+	return true;
+}
+
+/* READs that have begun are repeated, whatever the number that may begin from now on. */
+static void begun_reads_finish_with_another_limit(void **state)
+{
+	for (uint8_t most = 0; most < 3; most++) {
+		uint32_t left = 3;
+		struct net_config net = { .delay = 5000, .drop = drop_first, .drop_arg = &left };
+		struct sim_qp_attr attr = sim_qp_defaults();
+		struct pair p = pair_new("sqd other limit", &net, &attr, NULL);
+
+		for (int i = 0; i < 3; i++)
+			pair_post(&p, pair_wr(&p, IBV_WR_RDMA_READ, 1000));
+		world_kick(p.w, p.a);
+		to_sqd(p.a, true);
+		p.a->wq.max_rd_atomic = most;
+		roce_qp_changed(&p.a->roce);
+		pair_go(&p);
+		pair_expect_counts(&p, 3, 0);
+		for (int i = 0; i < 3; i++)
+			pair_expect_send(&p, i, i, IBV_WC_SUCCESS);
+		pair_expect_event(&p, p.a, IBV_EVENT_SQ_DRAINED, 1);
+		pair_free(&p);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -195,6 +230,7 @@ int main(void)
 		cmocka_unit_test(responder_continues),
 		cmocka_unit_test(error_ends_the_drain),
 		cmocka_unit_test(drains_in_the_middle_lose_nothing),
+		cmocka_unit_test(begun_reads_finish_with_another_limit),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
