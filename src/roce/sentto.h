@@ -46,7 +46,7 @@ static inline bool roce_sent_to_lately(const struct roce_sent_to *s, const struc
 {
 	uint32_t i = roce_sent_to_place(a);
 
-	return net_addr_equal(&s->slot[i].addr, a) && now - s->slot[i].at <= ROCE_LATELY;
+	return net_addr_equal(&s->slot[i].addr, a) && time_since(s->slot[i].at, now) <= ROCE_LATELY;
 }
 
 #endif

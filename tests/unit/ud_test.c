@@ -344,6 +344,21 @@ static void cnps_reduce_the_rate(void **state)
 	assert_true(roce_next_timeout(&e.qp) != VRB_NEVER);
 }
 
+/* A thread that polls has read the clock before the last datagram of another left. */
+static void a_cnp_may_seem_older_than_the_last_datagram(void **state)
+{
+	struct roce_pkt cnp;
+
+	env_start(&e, IBV_QPT_UD);
+	e.now = VRB_SECOND;
+	post(200, 0x1234);
+	assert_int_equal(env_drain(&e), 1);
+	cnp = notification();
+	e.now--;
+	env_input(&e, &cnp);
+	assert_int_equal(e.qp.counters.cnp_rcvd, 1);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -361,6 +376,7 @@ int main(void)
 		cmocka_unit_test(unauthorized_senders_get_no_cnp),
 		cmocka_unit_test(forged_cnps_do_not_reduce_the_rate),
 		cmocka_unit_test(cnps_reduce_the_rate),
+		cmocka_unit_test(a_cnp_may_seem_older_than_the_last_datagram),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
