@@ -397,7 +397,7 @@ static bool completes_messages(const struct roce_qp *qp, uint8_t syndrome, uint3
 	return true;
 }
 
-/* Completes the oldest n messages. A completion may fail the QP by overrunning the CQ. */
+/* Completes the oldest n messages. ops->complete may fail the QP. */
 static void complete_messages(struct roce_qp *qp, uint32_t n)
 {
 	qp->comp.una = psn_add(qp->comp.una, n);

@@ -183,7 +183,7 @@ bool roce_message_input(struct roce_qp *qp, const struct message *m,
 	return true;
 }
 
-/* The completion may fail the QP by overrunning the CQ. */
+/* ops->complete may fail the QP. */
 void roce_message_complete(struct roce_qp *qp, const struct message *m, bool acked)
 {
 	struct wq_cqe cqe = {

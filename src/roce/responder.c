@@ -388,7 +388,7 @@ static enum resp_step complete(struct resp_ctx *c)
 	return RESP_ACK;
 }
 
-/* The completion just raised may have failed the QP by overrunning the CQ. */
+/* ops->complete may have failed the QP. */
 static enum resp_step acknowledge(struct resp_ctx *c)
 {
 	if (roce_is_reliable(c->qp) && c->pkt->bth.ack_req && !roce_is_answered(c->op) &&

@@ -171,7 +171,9 @@ static void send_again(struct roce_qp *qp, enum roce_retry_cause cause)
 		roce_requester_rewind(qp);
 }
 
-/* A completion that overran its CQ may have failed the QP already; the same applies below. */
+/*
+ * The QP has failed already if the packet completed all before a halted request; the same below.
+ */
 void roce_retry(struct roce_qp *qp, enum roce_retry_cause cause)
 {
 	if (qp->flushed)

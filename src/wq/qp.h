@@ -158,7 +158,8 @@ struct wq_ops {
 
 	/*
 	 * Raises a completion; may change *cqe. For recv, the WQE taken last is consumed. Never
-	 * fails: an overrun becomes IBV_EVENT_CQ_ERR.
+	 * fails: an overrun becomes IBV_EVENT_CQ_ERR, and fails the QP. Core does that later, from
+	 * the CQ's timer (core/progress/timeouts.c); roce allows it at once.
 	 */
 	void (*complete)(struct wq_qp *qp, struct wq_cqe *cqe);
 
