@@ -12,6 +12,7 @@ enum {
 	PORTS = 49152,		/* the first of the dynamic ports (RFC 6335) */
 	MAGIC = 0x56524252,	/* "VRBR" */
 	TRIES = 3,
+	HOP_LIMIT = 64,
 };
 
 struct relay_head {
@@ -92,6 +93,21 @@ bool relay_is_at(const struct net_addr *dst, uint16_t port)
 {
 	return port >= relay_port(NET_RELAY_FIRST) && port <= relay_port(NET_RELAY_LAST) &&
 	       (net_addr_equal(dst, &loopback_ipv4) || net_addr_equal(dst, &loopback_ipv6));
+}
+
+unsigned int relay_number_of(const struct net_path *path)
+{
+	if (!relay_is_at(&path->src, path->src_port))
+		return 0;
+	return path->src_port - PORTS + NET_RELAY_FIRST;
+}
+
+struct net_path relay_path(const struct wire *w, uint16_t src_port, uint16_t dst_port)
+{
+	const struct net_addr *at = load_relaxed(&w->ipv4) ? &loopback_ipv4 : &loopback_ipv6;
+
+	return (struct net_path){ .src = *at, .dst = *at, .src_port = src_port,
+				  .dst_port = dst_port, .hop_limit = HOP_LIMIT };
 }
 
 /*

@@ -23,6 +23,12 @@ union udp_sockaddr;
 /* The UDP port of a relay number. */
 uint16_t relay_port(unsigned int number);
 
+/* The relay number of a packet's sender, which is on this host; 0: it has none. */
+unsigned int relay_number_of(const struct net_path *path);
+
+/* The path of what a relayed process and a holder of `port` say to each other, over loopback. */
+struct net_path relay_path(const struct wire *w, uint16_t src_port, uint16_t dst_port);
+
 /* Do relayed packets go there? */
 bool relay_is_at(const struct net_addr *dst, uint16_t port);
 

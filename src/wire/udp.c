@@ -188,10 +188,6 @@ static int udp_join(struct wire *w, const struct net_addr *group, uint32_t ifind
 	int err = change_membership(u, group, ifindex, IP_ADD_MEMBERSHIP, IPV6_JOIN_GROUP);
 	bool full = err == ENOBUFS && net_is_ipv4(group);
 
-	if (!err && load_relaxed(&w->relayed))
-		log_once(LOG_WIRE, LOG_WARN,
-			 "multicast packets do not arrive while others hold UDP port %u, as they "
-			 "are not relayed", w->port);
 	if (full)
 		err = take_all_groups(u);
 	if (err || !net_is_ipv4(group) || !(full || u->group))

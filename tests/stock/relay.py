@@ -7,7 +7,7 @@ only one of them holds the UDP port, and relays packets to the other.
 
 Groups: `verbs`, `rdmacm`: on one host, with the port held by either end and by a third user;
 `hosts`: a relayed process, and one in another network namespace; `ends`: the holder ends or is
-stopped, or its claim is forged or full.
+stopped, or its claim is forged or full; `groups`: multicast.
 """
 import contextlib
 import os
@@ -180,24 +180,90 @@ def left(bench):
     expect_relayed(after.output(), True)
 
 
+class Members:
+    """mckey's members of a multicast group, of several owners and two hosts."""
+
+    def __init__(self, bench, places, family):
+        self.bench, self.places, self.family = bench, places, family
+        self.group = {"v4": "239.77.4.1", "v6": "ff15::77:41"}[family]
+        self.deadline = time.monotonic() + harness.LIMIT_S
+
+    def start(self, owner, words, host=0):
+        argv = ["stdbuf", "-oL", "mckey", "-m", self.group, "-b",
+                self.places.address(host, self.family), *words.split()]
+        prefix = self.places.prefix(host, owner.prefix("VERBENA_DEVICES="))
+        return self.bench.start(argv, None, prefix)
+
+    def join(self, owner, words, host=0):
+        receiver = self.start(owner, words, host)
+        wait_for(receiver, lambda: "joined dgid" in receiver.output(), "never joined")
+        return receiver
+
+    def end(self, *processes):
+        for process in processes:
+            if process.wait(self.deadline) != 0:
+                raise Failure("\n".join(p.describe() for p in self.bench.processes))
+
+    def holder(self, owner):
+        return holder(self.bench, self.places.prefix(0, owner.prefix("VERBENA_DEVICES=")),
+                      argv=["ibv_rc_pingpong", "-g", "0"])
+
+
+def each_once(family):
+    """Each message reaches each member once, of the holder's directory, of two that it relays to,
+    and of another host, whichever of them sends it. A receiver ends with the last message that it
+    wants: a copy would end it early."""
+    def case(bench):
+        owners = [Owner(bench, n) for n in range(1, 5)]
+        with netns.two_hosts() as places:
+            members = Members(bench, places, family)
+            with members.holder(owners[0]):
+                receivers = [members.join(owner, "-C 11", host)
+                             for owner, host in zip([*owners, owners[1]], [0, 0, 0, 1, 0])]
+                for owner, host, words in [(0, 0, ""), (1, 0, "-o"), (2, 0, ""), (3, 1, "")]:
+                    members.end(members.start(owners[owner], f"-s -C 2 {words}", host))
+                if any(r.popen.poll() is not None for r in receivers):
+                    raise Failure("\n".join(r.describe() for r in receivers))
+                members.end(members.start(owners[0], "-s -C 3"), *receivers)
+        for number, receiver in enumerate(receivers):
+            expect_relayed(receiver.output(), number in (1, 2, 4))
+    return case
+
+
+def other_holder(bench):
+    """Of two holders both are killed in turn, so also the one that relays, while a third one comes.
+    The groups go on."""
+    owners = [Owner(bench, 1), Owner(bench, 2)]
+    with netns.two_hosts() as places:
+        members = Members(bench, places, "v4")
+        with members.holder(owners[0]) as first, members.holder(owners[0]) as second:
+            receiver = members.join(owners[1], "-C 2")
+            members.end(members.start(owners[0], "-s -C 1"))
+            first.kill()
+            with members.holder(owners[0]):
+                second.kill()
+                while receiver.popen.poll() is None:
+                    members.end(members.start(owners[0], "-s -C 1"))
+                members.end(receiver)
+        if TAKEN in receiver.output():
+            raise Failure(f"there was a holder:\n{receiver.describe()}")
+
+
 def multicast(bench):
     """Who takes the port gets the packets of the groups that it has joined before."""
-    with netns.two_hosts() as hosts:
-        def prefix(owner):
-            return hosts.prefix(0, owner.prefix("VERBENA_DEVICES="))
-        mckey = ["stdbuf", "-oL", "mckey", "-m", "239.77.4.1", "-b", hosts.address(0)]
-        own, other = Owner(bench, 1), Owner(bench, 2)
-        with holder(bench, prefix(other), argv=["ibv_rc_pingpong", "-g", "0"]) as first:
-            receiver = bench.start([*mckey, "-C", "3"], None, prefix(own))
-            wait_for(receiver, lambda: "joined dgid" in receiver.output(), "never joined")
+    own, other = Owner(bench, 1), Owner(bench, 2)
+    with netns.two_hosts() as places:
+        members = Members(bench, places, "v4")
+        with members.holder(other) as first:
+            receiver = members.join(own, "-C 3")
             first.kill()
             wait_for(receiver, lambda: TAKEN in receiver.output(), "did not take the port")
-        sender = bench.start([*mckey, "-s", "-C", "3"], None, prefix(own))
-        deadline = time.monotonic() + harness.LIMIT_S
-        if sender.wait(deadline) != 0 or receiver.wait(deadline) != 0:
-            raise Failure(f"receiver:\n{receiver.describe()}\nsender:\n{sender.describe()}")
-        if "multicast packets do not arrive" not in receiver.output():
-            raise Failure(f"expected a warning:\n{receiver.describe()}")
+        members.end(members.start(own, "-s -C 3"), receiver)
+
+
+def groups(_):
+    return [("each once, v4", each_once("v4")), ("each once, v6", each_once("v6")),
+            ("other holder", other_holder), ("port taken", multicast)]
 
 
 @contextlib.contextmanager
@@ -286,11 +352,12 @@ def stopped(bench):
 
 
 def ends_of_holders(_):
-    return [("killed", killed), ("stopped", stopped), ("left", left), ("multicast", multicast),
-            ("forged", forged), ("brief", brief), ("full", full)]
+    return [("killed", killed), ("stopped", stopped), ("left", left), ("forged", forged),
+            ("brief", brief), ("full", full)]
 
 
-GROUPS = {"verbs": verbs, "rdmacm": cm, "hosts": hosts, "ends": ends_of_holders}
+GROUPS = {"verbs": verbs, "rdmacm": cm, "hosts": hosts, "ends": ends_of_holders,
+          "groups": groups}
 
 
 def main():

@@ -368,7 +368,7 @@ static size_t build_packet(uint8_t *to, const uint8_t *mad)
 	return len + CM_MAD_LEN;
 }
 
-static void send_by_wire(const struct net_path *path, const uint8_t *mad)
+void vrb_gsi_send_by_wire(const struct net_path *path, const uint8_t *mad)
 {
 	struct vrb_tx_batch *b = vrb_tx_batch_own();
 
@@ -391,23 +391,22 @@ static bool is_relayed(void)
 static bool leave_to_holder(const struct routed_mad *r)
 {
 	if (r->origin == FROM_HERE)
-		send_by_wire(r->path, r->mad);
+		vrb_gsi_send_by_wire(r->path, r->mad);
 	return r->origin == FROM_HERE;
 }
 
-static bool relay_to(const struct routed_mad *r, unsigned int number)
+bool vrb_gsi_relay(const struct net_path *path, const uint8_t *mad, unsigned int number)
 {
 	uint8_t packet[ROCE_BTH_LEN + ROCE_DETH_LEN + CM_MAD_LEN + ROCE_ICRC_LEN];
-	size_t len = build_packet(packet, r->mad);
+	size_t len = build_packet(packet, mad);
 	uint32_t icrc;
 	int err;
 
 	if (!vrb.wire)
 		return false;
-	icrc = htole32(roce_icrc(r->path, 0, packet, len));
+	icrc = htole32(roce_icrc(path, 0, packet, len));
 	memcpy(packet + len, &icrc, sizeof(icrc));
-	err = relay_packet(vrb.wire, number, r->path, packet, len + ROCE_ICRC_LEN,
-			   true);
+	err = relay_packet(vrb.wire, number, path, packet, len + ROCE_ICRC_LEN, true);
 	return err != ENOENT;
 }
 
@@ -437,7 +436,9 @@ static bool give_to_id(const struct routed_mad *r, uint64_t id)
 		slot = host_relay_slot(vrb.host, (unsigned int)place);
 	if (slot != HOST_NO_SLOT)
 		return give(r, slot, 0);
-	return is_relayed() ? leave_to_holder(r) : relay_to(r, (unsigned int)place);
+	if (is_relayed())
+		return leave_to_holder(r);
+	return vrb_gsi_relay(r->path, r->mad, (unsigned int)place);
 }
 
 static void dispatch(const struct net_path *path, const uint8_t *mad, enum origin origin,
@@ -531,7 +532,7 @@ int vrb_gsi_send(const struct net_path *path, const uint8_t *mad)
 	if (by_wire(&p, now)) {
 		if (load_relaxed(&gsi.in_timeout))
 			store_relaxed(&gsi.unanswered, true);
-		send_by_wire(&p, mad);
+		vrb_gsi_send_by_wire(&p, mad);
 		return 0;
 	}
 	if (!ends_here(&p, now))

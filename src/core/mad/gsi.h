@@ -65,6 +65,15 @@ void vrb_gsi_close(void);
 void vrb_gsi_arm(uint64_t at);
 int vrb_gsi_send(const struct net_path *path, const uint8_t *mad);
 
+/* A MAD to whoever holds the UDP port there, without a look at its content. */
+void vrb_gsi_send_by_wire(const struct net_path *path, const uint8_t *mad);
+
+/*
+ * Sends a MAD, as one that has come on `path`, to the process with a relay number. False: there is
+ * none, or this process relays nothing.
+ */
+bool vrb_gsi_relay(const struct net_path *path, const uint8_t *mad, unsigned int number);
+
 /* Calls fn for each communication id of the user, if there is one. Must hold vrb.poll_lock. */
 void vrb_gsi_ids(cm_show_fn fn, void *to);
 

@@ -41,6 +41,8 @@
 #include "core/raw/raw_tx.h"
 #include "core/record/recorder.h"
 #include "core/rx/mcast.h"
+#include "core/rx/subscriber.h"
+#include "core/rx/subscriptions.h"
 #include "core/tx/tx_batch.h"
 #include "core/xrc/dispatch.h"
 #include "core/xrc/remote_handle.h"
@@ -116,6 +118,8 @@ static void forget_objects(void)
 	vrb_tx_batch_forget();
 	vrb_raw_send_forget();
 	vrb_mcast_forget();
+	vrb_subscriber_forget();
+	vrb_subscriptions_forget();
 	vrb_drain_forget();
 }
 
@@ -186,6 +190,8 @@ static void stop_monitor(void)
 static void leave(void)
 {
 	vrb_relayed_stop();
+	vrb_subscriber_stop();
+	vrb_subscriptions_stop();
 	if (vrb.wire)
 		wire_close(vrb.wire);
 	vrb.wire = NULL;
@@ -239,6 +245,10 @@ static int bring_up(void)
 	vrb_introspect_start();
 	vrb_fault_control_start();
 	err = vrb_relayed_start();
+	if (!err)
+		err = vrb_subscriber_start();
+	if (!err)
+		err = vrb_subscriptions_start();
 	if (!err && cfg->progress_thread)
 		err = start_thread();
 	if (!err)

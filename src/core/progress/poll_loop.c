@@ -31,6 +31,7 @@
 #include "core/raw/raw_port.h"
 #include "core/raw/raw_tx.h"
 #include "core/rx/demux.h"
+#include "core/rx/subscriptions.h"
 #include "core/tx/transmit.h"
 #include "core/tx/tx_batch.h"
 #include "core/tx/tx_sched.h"
@@ -110,7 +111,8 @@ static bool take_message(struct host_datagram *m, struct vrb_rx_queue *r, uint64
 		vrb.xrc->message(m->data, m->len, r, now);
 		break;
 	case HOST_MAD:
-		return vrb_gsi_handed(&m->path, m->data, m->len, now);
+		return !vrb_subscriptions_mad(&m->path, m->data, m->len, true, now) &&
+		       vrb_gsi_handed(&m->path, m->data, m->len, now);
 	case HOST_REQUEST:
 		vrb_gsi_relayed(&m->path, m->data, now);
 		break;

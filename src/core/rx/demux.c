@@ -21,6 +21,7 @@
 #include "core/qp/xrcd.h"
 #include "core/rx/mcast.h"
 #include "core/rx/reorder.h"
+#include "core/rx/subscriptions.h"
 #include "core/tx/transmit.h"
 #include "core/tx/tx_sched.h"
 #include "host/host.h"
@@ -296,6 +297,15 @@ static void deliver_multicast(const struct rx_decoded *raw, struct vrb_rx_queue 
 
 	if (net_is_multicast(&path->dst))
 		vrb_mcast_for_each(&path->dst, path->ifindex, deliver_copy, &m);
+	if (raw->wire)
+		vrb_subscriptions_relay(path, raw->data, raw->len, now);
+}
+
+/* One that is no matter of the communication manager. */
+static bool is_group_mad(const struct roce_pkt *pkt, uint64_t now)
+{
+	return is_datagram(pkt) &&
+	       vrb_subscriptions_mad(&pkt->path, pkt->payload, pkt->payload_len, false, now);
 }
 
 /* The kernel drops nearly all damaged packets, by their UDP checksums; NAT corrects these. */
@@ -345,7 +355,7 @@ static void dispatch(struct vrb_qp *qp, const struct rx_decoded *raw, const stru
 	if (raw->pkt->bth.dest_qpn == ROCE_QPN_MULTICAST) {
 		deliver_multicast(raw, r, now);
 	} else if (raw->pkt->bth.dest_qpn == ROCE_QP1) {
-		if (!tapped() || tap(NULL, raw, NULL))
+		if (!is_group_mad(raw->pkt, now) && (!tapped() || tap(NULL, raw, NULL)))
 			vrb_gsi_input(raw->pkt, now);
 	} else if (qp) {
 		lock_acquire(&qp->lock);

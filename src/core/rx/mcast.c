@@ -9,7 +9,9 @@
 #include "core/base/context.h"
 #include "core/base/state.h"
 #include "core/device/device.h"
+#include "core/mad/group_mad.h"
 #include "core/qp/qp.h"
+#include "core/rx/subscriber.h"
 #include "run/log.h"
 #include "util/list.h"
 #include "wire/wire.h"
@@ -23,6 +25,7 @@ struct group {
 	struct net_addr addr;
 	uint32_t ifindex;
 	unsigned int n_member;
+	unsigned int held;	/* for others: vrb_mcast_hold() */
 	struct list members;
 };
 
@@ -94,18 +97,20 @@ static int open_group(const struct net_addr *addr, uint32_t ifindex, struct grou
 	list_add_tail(bucket_of(addr), &g->node);
 	table.n_group++;
 	*out = g;
+	vrb_subscriber_changed();
 	return 0;
 }
 
 static void close_if_empty(struct group *g)
 {
-	if (g->n_member)
+	if (g->n_member || g->held)
 		return;
 	if (vrb.wire)
 		wire_leave(vrb.wire, &g->addr, g->ifindex);
 	list_del(&g->node);
 	table.n_group--;
 	free(g);
+	vrb_subscriber_changed();
 }
 
 static int add_member(struct group *g, struct vrb_qp *qp)
@@ -230,6 +235,42 @@ void vrb_mcast_for_each(const struct net_addr *group, uint32_t ifindex, vrb_mcas
 		list_for_each(member, &g->members)
 			fn(list_entry(member, struct member, node)->qp, arg);
 	}
+}
+
+int vrb_mcast_hold(const struct net_addr *addr, uint32_t ifindex)
+{
+	struct group *g = find_group(addr, ifindex);
+	int err = g ? 0 : open_group(addr, ifindex, &g);
+
+	if (!err)
+		g->held++;
+	return err;
+}
+
+void vrb_mcast_release(const struct net_addr *addr, uint32_t ifindex)
+{
+	struct group *g = find_group(addr, ifindex);
+
+	g->held--;
+	close_if_empty(g);
+}
+
+unsigned int vrb_mcast_list(struct group_place *to, unsigned int max)
+{
+	unsigned int n = 0;
+	struct list *pos;
+
+	for (unsigned int i = 0; table.n_group && i < BUCKETS; i++) {
+		if (!table.bucket[i].next)
+			continue;
+		list_for_each(pos, &table.bucket[i]) {
+			const struct group *g = list_entry(pos, struct group, node);
+
+			if (g->n_member && n++ < max)
+				to[n - 1] = (struct group_place){ g->addr, g->ifindex };
+		}
+	}
+	return n;
 }
 
 void vrb_mcast_forget(void)

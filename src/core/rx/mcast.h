@@ -10,6 +10,7 @@
 
 #include "util/net.h"
 
+struct group_place;
 struct vrb_qp;
 
 /*
@@ -31,6 +32,17 @@ void vrb_mcast_leave_all(const struct vrb_qp *qp);
  */
 typedef void (*vrb_mcast_fn)(struct vrb_qp *qp, void *arg);
 void vrb_mcast_for_each(const struct net_addr *group, uint32_t ifindex, vrb_mcast_fn fn, void *arg);
+
+/*
+ * A group that this process joins for others, to whom it relays the packets (subscriptions.h): as
+ * often as it is released. Returns 0 or an errno value as of vrb_mcast_attach(). Must hold
+ * vrb.poll_lock, as must those below.
+ */
+int vrb_mcast_hold(const struct net_addr *group, uint32_t ifindex);
+void vrb_mcast_release(const struct net_addr *group, uint32_t ifindex);
+
+/* Stores up to `max` of the groups to which QPs are attached. Returns how many there are. */
+unsigned int vrb_mcast_list(struct group_place *to, unsigned int max);
 
 /* In a forked child: drops the memberships, which are the parent's. */
 void vrb_mcast_forget(void);
