@@ -8,7 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <arpa/inet.h>
+
 #include <infiniband/verbs.h>
+#include <rdma/rdma_cma.h>
 
 enum { SIZE = 4096 };
 
@@ -26,27 +29,39 @@ static struct ibv_context *open_loopback(void)
 	return ctx;
 }
 
-static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *send_cq,
-					struct ibv_cq *cq)
+static void to_init(struct ibv_qp *qp)
 {
-	struct ibv_qp_init_attr init = { .send_cq = send_cq, .recv_cq = cq, .qp_type = IBV_QPT_RC,
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
+
+	if (ibv_modify_qp(qp, &attr, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT |
+			  (qp->qp_type == IBV_QPT_UD ? IBV_QP_QKEY : IBV_QP_ACCESS_FLAGS)))
+		exit(10);
+}
+
+static struct ibv_qp *create(struct ibv_pd *pd, enum ibv_qp_type type, struct ibv_cq *send_cq,
+			     struct ibv_cq *cq)
+{
+	struct ibv_qp_init_attr init = { .send_cq = send_cq, .recv_cq = cq, .qp_type = type,
 					 .cap = { 8, 16, 1, 1, 0 } };
 	struct ibv_qp *qp = ibv_create_qp(pd, &init);
-	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_INIT, .port_num = 1 };
-	int fail;
 
 	if (!qp)
 		exit(3);
-	fail = ibv_modify_qp(qp, &attr,
-			     IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
-	attr = (struct ibv_qp_attr){ .qp_state = IBV_QPS_RTR,
-				     .path_mtu = IBV_MTU_1024,
-				     .dest_qp_num = qp->qp_num,
-				     .max_dest_rd_atomic = 1,
-				     .min_rnr_timer = 12,
-				     .ah_attr = {
-					     .is_global = 1, .port_num = 1, .grh.hop_limit = 1 } };
-	fail |= ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid);
+	to_init(qp);
+	return qp;
+}
+
+static void connect_to(struct ibv_qp *qp, const struct ibv_qp *peer)
+{
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR,
+				    .path_mtu = IBV_MTU_1024,
+				    .dest_qp_num = peer->qp_num,
+				    .max_dest_rd_atomic = 1,
+				    .min_rnr_timer = 12,
+				    .ah_attr = {
+					    .is_global = 1, .port_num = 1, .grh.hop_limit = 1 } };
+	int fail = ibv_query_gid(qp->context, 1, 0, &attr.ah_attr.grh.dgid);
+
 	fail |= ibv_modify_qp(qp, &attr,
 			      IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN |
 				      IBV_QP_RQ_PSN | IBV_QP_MAX_DEST_RD_ATOMIC |
@@ -59,6 +74,14 @@ static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *send_c
 			      IBV_QP_RNR_RETRY | IBV_QP_SQ_PSN | IBV_QP_MAX_QP_RD_ATOMIC);
 	if (fail)
 		exit(4);
+}
+
+static struct ibv_qp *connect_to_itself(struct ibv_pd *pd, struct ibv_cq *send_cq,
+					struct ibv_cq *cq)
+{
+	struct ibv_qp *qp = create(pd, IBV_QPT_RC, send_cq, cq);
+
+	connect_to(qp, qp);
 	return qp;
 }
 
@@ -77,6 +100,73 @@ static void send_plain(struct ibv_qp *qp)
 
 	if (ibv_post_send(qp, &wr, &bad))
 		exit(6);
+}
+
+static void send_datagram(struct ibv_qp *from, struct ibv_qp *to)
+{
+	struct ibv_ah_attr attr = { .is_global = 1, .port_num = 1, .grh.hop_limit = 1 };
+	struct ibv_send_wr wr = { .opcode = IBV_WR_SEND }, *bad;
+
+	if (ibv_query_gid(from->context, 1, 0, &attr.grh.dgid))
+		exit(12);
+	wr.wr.ud.ah = ibv_create_ah(from->pd, &attr);
+	wr.wr.ud.remote_qpn = to->qp_num;
+	if (!wr.wr.ud.ah || ibv_post_send(from, &wr, &bad))
+		exit(13);
+}
+
+/* Datagrams for a QP without a receive; those and a connected peer's for QPs left in INIT. */
+static void lose_messages(struct ibv_pd *pd)
+{
+	struct ibv_cq *cq = ibv_create_cq(pd->context, 8, NULL, NULL, 0);
+	struct ibv_qp *ready = create(pd, IBV_QPT_UD, cq, cq), *rc = create(pd, IBV_QPT_RC, cq, cq);
+	struct ibv_qp_attr attr = { .qp_state = IBV_QPS_RTR };
+
+	if (ibv_modify_qp(ready, &attr, IBV_QP_STATE))
+		exit(14);
+	attr.qp_state = IBV_QPS_RTS;
+	if (ibv_modify_qp(ready, &attr, IBV_QP_STATE | IBV_QP_SQ_PSN))
+		exit(15);
+	send_datagram(ready, ready);
+	send_datagram(ready, create(pd, IBV_QPT_UD, cq, cq));
+	connect_to(rc, create(pd, IBV_QPT_RC, cq, cq));
+	send_plain(rc);
+}
+
+static struct rdma_cm_event *next_event(struct rdma_event_channel *channel,
+					enum rdma_cm_event_type type)
+{
+	struct rdma_cm_event *e;
+
+	if (rdma_get_cm_event(channel, &e) || e->event != type)
+		exit(16);
+	return e;
+}
+
+/* A connection between ids without QPs, whose client does not call rdma_establish(). */
+static void accept_unestablished(void)
+{
+	struct sockaddr_in to = { .sin_family = AF_INET, .sin_port = htons(7998),
+				  .sin_addr.s_addr = htonl(INADDR_LOOPBACK) };
+	struct rdma_event_channel *channel = rdma_create_event_channel();
+	struct rdma_conn_param param = { .qp_num = 0x123 };
+	struct rdma_cm_id *listener, *client;
+
+	if (!channel || rdma_create_id(channel, &listener, NULL, RDMA_PS_TCP) ||
+	    rdma_bind_addr(listener, (struct sockaddr *)&to) || rdma_listen(listener, 1) ||
+	    rdma_create_id(channel, &client, NULL, RDMA_PS_TCP) ||
+	    rdma_resolve_addr(client, NULL, (struct sockaddr *)&to, 1000))
+		exit(17);
+	rdma_ack_cm_event(next_event(channel, RDMA_CM_EVENT_ADDR_RESOLVED));
+	if (rdma_resolve_route(client, 1000))
+		exit(18);
+	rdma_ack_cm_event(next_event(channel, RDMA_CM_EVENT_ROUTE_RESOLVED));
+	if (rdma_connect(client, &param))
+		exit(19);
+	param.qp_num++;
+	if (rdma_accept(next_event(channel, RDMA_CM_EVENT_CONNECT_REQUEST)->id, &param))
+		exit(20);
+	next_event(channel, RDMA_CM_EVENT_CONNECT_RESPONSE);
 }
 
 /* Nothing asks for the completion of a SEND; only the receive completes, which nothing polls. */
@@ -101,6 +191,8 @@ static void wait_for_nothing(struct ibv_pd *pd, struct ibv_mr *mr)
 	send_plain(qp);
 	send_plain(connect_to_itself(pd, sends, sends));
 	ibv_wr_start(ibv_qp_to_qp_ex(ex));
+	lose_messages(pd);
+	accept_unestablished();
 }
 
 static void send_one(struct ibv_qp *qp, struct ibv_cq *cq, struct ibv_mr *mr)

@@ -66,17 +66,30 @@ static void note_sends(bool *any, struct json_object *process, struct json_objec
 			  "IBV_SEND_SIGNALED", qpn);
 }
 
+/* It drops what comes. */
+static bool is_unready(struct json_object *q)
+{
+	return strcmp(text(q, "state"), "RESET") == 0 || strcmp(text(q, "state"), "INIT") == 0;
+}
+
 static void note_qp(bool *any, struct json_object *process, struct json_object *q)
 {
 	struct json_object *counters = json_object_object_get(q, "counters");
 	long long qpn = (long long)number(q, "qpn");
 
 	note_sends(any, process, q);
+	if (is_unready(q) && number(counters, "dropped_pkts"))
+		note(any, "QP 0x%06llx is in %s; packets dropped so far: %lld", qpn,
+		     text(q, "state"), (long long)number(counters, "dropped_pkts"));
 	if (strcmp(text(q, "state"), "ERR") == 0)
 		note(any, "QP 0x%06llx is in error: its first failed completion, or the log, says "
 			  "why", qpn);
 	else if (number(counters, "send_rnr_err") && !is(q, "srq") && !number(q, "recvs_waiting"))
 		note(any, "QP 0x%06llx has no receive posted, and its peer sends", qpn);
+	else if (number(counters, "unreceived_msgs") && !is(q, "srq") &&
+		 !number(q, "recvs_waiting"))
+		note(any, "QP 0x%06llx has no receive posted; messages dropped so far for want of "
+			  "one: %lld", qpn, (long long)number(counters, "unreceived_msgs"));
 	if (is(q, "building"))
 		note(any, "QP 0x%06llx: requests are being built: ibv_wr_start() without "
 			  "ibv_wr_complete() or ibv_wr_abort()", qpn);
@@ -101,6 +114,10 @@ static void note_cq(bool *any, struct json_object *c)
 		     handle);
 }
 
+#define NO_RTU                                                                                     \
+	" waits for the peer: there rdma_get_cm_event() is missing, or, of an id without a QP, "   \
+	"rdma_establish()"
+
 static void note_id(bool *any, struct json_object *id)
 {
 	static const struct {
@@ -111,6 +128,10 @@ static void note_id(bool *any, struct json_object *id)
 		{ "MRA_REQ_RCVD", "the peer has the request, and has not called rdma_accept()" },
 		{ "REQ_RCVD", "a request waits for rdma_get_cm_event() and rdma_accept()" },
 		{ "SIDR_REQ_RCVD", "a request waits for rdma_get_cm_event() and rdma_accept()" },
+		{ "REP_RCVD", "the peer has accepted: rdma_get_cm_event() is missing, or, as the "
+			      "id has no QP, rdma_establish()" },
+		{ "REP_SENT", "rdma_accept()" NO_RTU },
+		{ "MRA_REP_RCVD", "rdma_accept()" NO_RTU },
 		{ "DESTROYING", "rdma_destroy_id() waits for rdma_ack_cm_event()" },
 	};
 
@@ -119,6 +140,31 @@ static void note_id(bool *any, struct json_object *id)
 		    strcmp(text(id, "state"), rows[i].state) == 0)
 			note(any, "CM id of port %lld: %s", (long long)number(id, "src_port"),
 			     rows[i].what);
+}
+
+/* The first QP that is not in RTR yet; NULL: none. */
+static struct json_object *unready_qp(struct json_object *process)
+{
+	struct json_object *qps = list(process, "qps");
+
+	for (size_t i = 0; i < list_length(qps); i++) {
+		struct json_object *q = json_object_array_get_idx(qps, i);
+
+		if (is_unready(q))
+			return q;
+	}
+	return NULL;
+}
+
+/* Only while it lasts: a peer that is ready sooner sends again. */
+static void note_unready(bool *any, struct json_object *process)
+{
+	struct json_object *q = unready_qp(process);
+	long long packets = (long long)number(process, "not_ready");
+
+	if (q && packets)
+		note(any, "packets so far for a QP that was not in RTR: %lld; QP 0x%06llx is in %s",
+		     packets, (long long)number(q, "qpn"), text(q, "state"));
 }
 
 void print_notes(struct json_object *process)
@@ -135,6 +181,7 @@ void print_notes(struct json_object *process)
 	if (other)
 		note(&any, "packets so far for a QP that is connected to another peer: %lld",
 		     other);
+	note_unready(&any, process);
 	for (size_t i = 0; i < list_length(qps); i++)
 		note_qp(&any, process, json_object_array_get_idx(qps, i));
 	for (size_t i = 0; i < list_length(cqs); i++)

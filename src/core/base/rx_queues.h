@@ -38,6 +38,7 @@ struct rx_stats {
 	uint64_t malformed;		/* decoding failed */
 	uint64_t unknown_qp;
 	uint64_t wrong_path;		/* for a QP that is connected to another peer */
+	uint64_t not_ready;		/* for a QP in RESET or INIT */
 	uint64_t handed;		/* forwarded to another process */
 	uint64_t hand_lost;		/* not forwarded: its inbox was full */
 	uint64_t send_lost;		/* not sent: socket full for too long */

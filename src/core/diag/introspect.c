@@ -415,8 +415,10 @@ static void put_process(FILE *f)
 	fprintf(f, "\"sent_pkts\":%llu,\"rcvd_pkts\":%llu,\"icrc_errors\":%llu,\"malformed\":%llu,",
 		(unsigned long long)s->sent_pkts, (unsigned long long)s->rcvd_pkts,
 		(unsigned long long)s->icrc_errors, (unsigned long long)s->malformed);
-	fprintf(f, "\"unknown_qp\":%llu,\"wrong_path\":%llu,\"handed\":%llu,\"lost\":%llu",
+	fprintf(f, "\"unknown_qp\":%llu,\"wrong_path\":%llu,\"not_ready\":%llu,",
 		(unsigned long long)s->unknown_qp, (unsigned long long)s->wrong_path,
+		(unsigned long long)s->not_ready);
+	fprintf(f, "\"handed\":%llu,\"lost\":%llu",
 		(unsigned long long)s->handed, (unsigned long long)(s->hand_lost + s->send_lost));
 }
 

@@ -181,6 +181,14 @@ void vrb_rx_deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_
 		execute_run(qp, raw->pkt, r, now);
 }
 
+/* A packet that is not from the QP's peer, which a QP has from RTR on. */
+static __attribute__((cold, noinline)) void count_stray(struct rx_stats *s, const struct vrb_qp *qp)
+{
+	bool ready = qp->wq.state != IBV_QPS_RESET && qp->wq.state != IBV_QPS_INIT;
+
+	count(ready ? &s->wrong_path : &s->not_ready, 1);
+}
+
 /* Must hold qp->lock. */
 static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_rx_queue *r,
 		    uint64_t now)
@@ -190,7 +198,7 @@ static void deliver(struct vrb_qp *qp, const struct rx_decoded *raw, struct vrb_
 
 	qp->now = now;
 	if (!path_matches(qp, raw->pkt) || is_forged_cnp(qp, raw->pkt)) {
-		count(&r->stats.wrong_path, 1);
+		count_stray(&r->stats, qp);
 		return;
 	}
 	if (qp->wq.type == IBV_QPT_UD)
@@ -694,7 +702,7 @@ static void receive_packet(void *arg, const struct local_pkt *in)
 			take_word(qp, *now);	/* what ends the QP flushes nothing executed */
 		deliver(qp, &raw, r, *now);
 	} else {
-		count(&r->stats.wrong_path, 1);
+		count_stray(&r->stats, qp);
 	}
 	lock_release(&qp->lock);
 }
