@@ -7,6 +7,7 @@
 #include <stdlib.h>
 
 #include "rdmacm/cma.h"
+#include "rdmacm/diagnose.h"
 #include "rdmacm/event.h"
 #include "rdmacm/group.h"
 #include "rdmacm/id.h"
@@ -131,7 +132,7 @@ CMA_EXPORT int rdma_get_cm_event(struct rdma_event_channel *channel, struct rdma
 	if (!channel || !out)
 		return cma_result(EINVAL);
 	if (to_channel(channel)->generation != cma.generation)
-		return cma_result(EIO);
+		return cma_result(diagnose_inherited());
 	for (;;) {
 		int err = channel_take(to_channel(channel), &e);
 

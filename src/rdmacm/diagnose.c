@@ -115,6 +115,26 @@ void diagnose_no_device(const struct cma_id *id, const struct net_addr *src)
 		 text_of(&dst, to), text_of(src, from));
 }
 
+void diagnose_no_neighbour(const struct cma_id *id, const struct net_addr *hop)
+{
+	char to[TEXT], by[TEXT];
+	struct net_addr dst = addr_gid(&id->pub.route.addr.dst_addr);
+
+	if (!log_on(LOG_VERBS, LOG_WARN) || !log_first(&logged))
+		return;
+	log_warn(LOG_VERBS,
+		 "connect: %s cannot be reached: its next hop %s does not answer ARP or ND (wrong "
+		 "address, or the host is down)",
+		 text_of(&dst, to), text_of(hop, by));
+}
+
+int diagnose_inherited(void)
+{
+	log_once(LOG_VERBS, LOG_INFO, "an id or event channel is used that is the parent "
+				      "process's, from before fork(): a child creates its own");
+	return EIO;
+}
+
 int diagnose_invalid(const char *fmt, ...)
 {
 	char text[160];

@@ -26,6 +26,12 @@ void diagnose_silence(const struct cma_id *id, bool last);
 /* A call with wrong arguments, or at the wrong time: logs why at info. Returns EINVAL. */
 int diagnose_invalid(const char *fmt, ...) format_printf(1, 2);
 
+/* The next hop to the id's destination did not answer ARP or ND before the timeout. */
+void diagnose_no_neighbour(const struct cma_id *id, const struct net_addr *hop);
+
+/* An id or channel of the parent process is used in a forked child; told once. Returns EIO. */
+int diagnose_inherited(void);
+
 /* The route to the id's destination starts at src, which no device has. */
 void diagnose_no_device(const struct cma_id *id, const struct net_addr *src);
 

@@ -8,6 +8,7 @@
 
 #include "rdmacm/addr.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/diagnose.h"
 #include "rdmacm/group.h"
 #include "rdmacm/lookup.h"
 #include "rdmacm/port.h"
@@ -18,7 +19,7 @@ int id_enter(struct cma_id *id)
 	if (!id)
 		return EINVAL;
 	if (id->generation != cma.generation)
-		return EIO;
+		return diagnose_inherited();
 	cma_lock();
 	return 0;
 }
@@ -93,7 +94,7 @@ int id_create(struct channel *ch, void *context, enum rdma_port_space ps, enum i
 	if (!ps_known(ps))
 		return EINVAL;
 	if (ch && ch->generation != cma.generation)
-		return EIO;
+		return diagnose_inherited();
 	err = device_any();
 	return err ? err : create(ch, context, ps, type, out);
 }
@@ -450,7 +451,7 @@ CMA_EXPORT int rdma_migrate_id(struct rdma_cm_id *pub, struct rdma_event_channel
 	if (id->sync && !channel)
 		err = EINVAL;
 	else if (to && to->generation != cma.generation)
-		err = EIO;
+		err = diagnose_inherited();
 	cma_unlock();
 	if (!err && !channel)
 		err = channel_create(&to);

@@ -16,6 +16,7 @@
 
 #include "rdmacm/addr.h"
 #include "rdmacm/cma.h"
+#include "rdmacm/diagnose.h"
 #include "rdmacm/id.h"
 #include "run/clock.h"
 #include "util/list.h"
@@ -48,6 +49,12 @@ static void finish(struct resolve *r, int status)
 	cma_unlock();
 }
 
+static void give_up(struct resolve *r)
+{
+	diagnose_no_neighbour(r->id, &r->route.hop);
+	finish(r, -ETIMEDOUT);
+}
+
 /* Ends resolutions that are done or timed out.  Returns the nearest deadline. */
 static uint64_t look(uint64_t now)
 {
@@ -60,7 +67,7 @@ static uint64_t look(uint64_t now)
 		if (route_neighbour_known(&r->route))
 			finish(r, 0);
 		else if (time_reached(r->deadline, now))
-			finish(r, -ETIMEDOUT);
+			give_up(r);
 		else
 			nearest = time_earlier(nearest, r->deadline);
 	}

@@ -21,6 +21,7 @@
 #include "world.h"
 
 #define FAR "10.77.0.2"
+#define NOBODY "10.77.0.3"
 #define FORBIDDEN "10.78.0.2"	/* FAR routes to it, and answers that this is prohibited */
 
 static char log_file[64];
@@ -162,6 +163,32 @@ static void no_rdma(struct rdma_event_channel *ch)
 static void forbidden(struct rdma_event_channel *ch)
 {
 	icmp_error(ch, FORBIDDEN);
+}
+
+/* Nobody has the address, so the neighbour is not resolved. */
+static void no_neighbour(struct rdma_event_channel *ch)
+{
+	struct sockaddr_storage a = world_addr(NOBODY, 4711);
+
+	CHECK_EQ(rdma_resolve_addr(world_id(ch, RDMA_PS_TCP), NULL, (struct sockaddr *)&a, 200), 0);
+	CHECK_EQ(rdma_ack_cm_event(world_event(ch, RDMA_CM_EVENT_ADDR_ERROR, -ETIMEDOUT)), 0);
+}
+
+/* The parent's id and channel, in a child: told once. */
+static void inherited(struct rdma_event_channel *ch)
+{
+	struct rdma_cm_id *id = world_id(ch, RDMA_PS_TCP);
+	struct rdma_cm_event *e;
+	pid_t pid = fork_settled();
+	int status;
+
+	if (!pid) {
+		CHECK_FAILS(rdma_listen(id, 1), EIO);
+		CHECK_FAILS(rdma_get_cm_event(ch, &e), EIO);
+		_exit(0);
+	}
+	CHECK_EQ(waitpid(pid, &status, 0), pid);
+	CHECK_EQ(status, 0);
 }
 
 /* A server that forks once it listens, as daemons do. */
@@ -350,6 +377,7 @@ static const struct {
 	{ "other service", NULL, other_service, "rdma_create_qp: qp_type does not fit", "info" },
 	{ "QP of a listener", NULL, qp_of_listener, "rdma_create_qp: the id listens", "info" },
 	{ "no QP number", NULL, no_qp_number, "rdma_connect: the id has no QP", "info" },
+	{ "inherited", NULL, inherited, "is the parent process's, from before fork()", "info" },
 	/* From here on without "info": it says that the last process had a connection. */
 	{ "unacknowledged", NULL, unacknowledged, "its events: rdma_ack_cm_event()" },
 	{ "no listener", NULL, no_listener,
@@ -360,6 +388,7 @@ static const struct {
 	  "no listener at 127.0.0.1 on port 4711 of rdma_cm's port space TCP" },
 	{ "no device", "lo", no_device, "no device can send to " FAR },
 	{ "forked server", NULL, forked_server, "RDMAV_FORK_SAFE=1 on both sides" },
+	{ "no neighbour", NULL, no_neighbour, NOBODY " cannot be reached: its next hop " NOBODY },
 	{ "no RDMA", NULL, no_rdma, FAR " answers, but has no RDMA" },
 	{ "forbidden", NULL, forbidden, FORBIDDEN " cannot be reached: a firewall rejects it" },
 };
