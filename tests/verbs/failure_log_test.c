@@ -656,6 +656,7 @@ static void expect_silence(enum ibv_qp_state state, bool connected_to_itself, ui
 		expect_logged(logged(), "its rq_psn is not this side's sq_psn");
 	else
 		expect_peer(b->qp_num, connected_to_itself ? what : "is in INIT");
+	expect_logged(logged(), "; timeout is 14, retry_cnt 7; ");
 	tear_down();
 }
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * Calls that fail with nothing but an errno value log the reason at VERBENA_LOG=info, and so do
- * those that wait in vain, and what sends or gets a datagram for no queue pair.
+ * those that wait in vain, and what sends or gets a datagram for no queue pair. Some failed
+ * completions, too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -10,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include "world.h"
@@ -353,6 +355,82 @@ static void lost_datagram(void)
 	CHECK_EQ(ibv_destroy_qp(ud), 0);
 }
 
+static struct buffer unmapped_buffer(void)
+{
+	struct buffer m = { .len = (size_t)sysconf(_SC_PAGESIZE) };
+
+	m.data = mmap(NULL, m.len, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+	CHECK(m.data != MAP_FAILED);
+	m.mr = ibv_reg_mr(w.pd, m.data, m.len, WORLD_ACCESS);
+	CHECK(m.mr != NULL);
+	CHECK_EQ(munmap(m.data, m.len), 0);
+	CHECK_EQ(truncate(log_path, 0), 0);
+	return m;
+}
+
+static void expect_unmapped(const struct buffer *m, const char *what)
+{
+	unsigned long long start = (uintptr_t)m->data;
+	char line[256];
+
+	snprintf(line, sizeof(line), "%s: the memory behind the lkey is unmapped or protected; "
+		 "lkey 0x%x, address 0x%llx, length 64: the lkey names a region [0x%llx, 0x%llx), "
+		 "registered at ", what, m->mr->lkey, start, start, start + m->len);
+	expect_logged(line);
+	CHECK_EQ(ibv_dereg_mr(m->mr), 0);
+}
+
+/* The buffer was freed before the request, or the message, was executed. */
+static void unmapped(enum ibv_wr_opcode opcode)
+{
+	struct ibv_cq *cq_b = world_cq(&w, 4);
+	struct ibv_qp *a = world_qp(&w, IBV_QPT_RC, cq, NULL),
+		      *b = world_qp(&w, IBV_QPT_RC, cq_b, NULL);
+	struct buffer other = world_buffer(&w, 64, WORLD_ACCESS), m;
+	struct ibv_sge sge;
+	struct ibv_send_wr wr;
+
+	world_connect(&w, a, b);
+	m = unmapped_buffer();
+	if (opcode == IBV_WR_RDMA_WRITE) {
+		sge = world_sge(&m, 0, 64);
+		wr = world_rdma(opcode, 1, &sge, &other, 0);
+		world_post(a, &wr);
+		world_expect(cq, 1, IBV_WC_LOC_PROT_ERR);
+		expect_unmapped(&m, "RDMA WRITE wr_id 0x1: IBV_WC_LOC_PROT_ERR, vendor_err 104");
+	} else {
+		world_recv(b, 5, world_sge(&m, 0, 64));
+		world_send(a, 1, world_sge(&other, 0, 64));
+		world_expect(cq_b, 5, IBV_WC_LOC_PROT_ERR);
+		world_expect(cq, 1, IBV_WC_REM_OP_ERR);
+		expect_unmapped(&m, "receive wr_id 0x5: IBV_WC_LOC_PROT_ERR, vendor_err 104");
+	}
+	world_free(&other);
+	CHECK_EQ(ibv_destroy_qp(a), 0);
+	CHECK_EQ(ibv_destroy_qp(b), 0);
+	CHECK_EQ(ibv_destroy_cq(cq_b), 0);
+}
+
+/* The limit that the program set is named. */
+static void no_rnr_retry(void)
+{
+	struct ibv_qp *qp = world_qp(&w, IBV_QPT_RC, cq, NULL);
+	struct buffer b = world_buffer(&w, 64, WORLD_ACCESS);
+	struct ibv_qp_attr attr;
+	int mask;
+
+	world_move(&w, qp, IBV_QPS_INIT, qp->qp_num);
+	world_move(&w, qp, IBV_QPS_RTR, qp->qp_num);
+	mask = world_attr(&w, IBV_QPT_RC, IBV_QPS_RTS, qp->qp_num, &attr);
+	attr.rnr_retry = 0;
+	CHECK_EQ(ibv_modify_qp(qp, &attr, mask), 0);
+	world_send(qp, 1, world_sge(&b, 0, 8));
+	world_expect(cq, 1, IBV_WC_RNR_RETRY_EXC_ERR);
+	expect_logged("; rnr_retry is 0\n");
+	world_free(&b);
+	CHECK_EQ(ibv_destroy_qp(qp), 0);
+}
+
 int main(void)
 {
 	int fd = mkstemp(log_path);
@@ -379,6 +457,9 @@ int main(void)
 	waits_in_vain();
 	no_timeout();
 	lost_datagram();
+	unmapped(IBV_WR_RDMA_WRITE);
+	unmapped(IBV_WR_SEND);
+	no_rnr_retry();
 	CHECK_EQ(ibv_destroy_cq(cq), 0);
 	world_close(&w);
 	unlink(log_path);

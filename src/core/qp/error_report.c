@@ -134,6 +134,45 @@ static void add_remote(struct text *t, const struct vrb_qp *qp, const struct sen
 		add_own_key(t, w->rkey);
 }
 
+/* The limit that was reached, as the program set it. */
+static void add_limit(struct text *t, const struct wq_qp *wq, const struct wq_cqe *cqe)
+{
+	if (cqe->status == IBV_WC_RETRY_EXC_ERR)
+		text_add(t, "; timeout is %u, retry_cnt %u", wq->timeout, wq->retry_cnt);
+	else if (cqe->status == IBV_WC_RNR_RETRY_EXC_ERR)
+		text_add(t, "; rnr_retry is %u", wq->rnr_retry);
+}
+
+/* What a local reason is about is in the SGEs, whatever the opcode. */
+static bool is_local(enum reason why)
+{
+	return why < REASON_RKEY_UNKNOWN;
+}
+
+/*
+ * The copy that failed does not note the refusal, which would cost the others: with one SGE it is
+ * known all the same.
+ */
+static bool add_unmapped(struct text *t, const struct ibv_sge *sge, uint32_t n, enum reason why)
+{
+	struct refusal r = { .access = MEM_LOCAL_READ, .why = why };
+	struct mr_entry *e;
+
+	if (why != REASON_LKEY_UNMAPPED || n != 1)
+		return false;
+	r.key = sge->lkey;
+	r.va = sge->addr;
+	r.len = sge->length;
+	e = mr_entry_get(r.key);
+	if (!e)
+		return false;
+	r.named = true;
+	r.entry = *e;
+	mr_entry_put(e);
+	vrb_refusal_add(t, &r);
+	return true;
+}
+
 static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *cqe)
 {
 	const struct send_wqe *w = sq_wqe(&qp->wq.sq, cqe->release - 1);
@@ -147,9 +186,9 @@ static void add_request(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 		vrb_refusal_add(t, &vrb_refusal);
 	else if (op && query_peer(qp, w, op->access, &r) && is_cause(cqe->reason, r.why))
 		add_cause(t, &r);
-	else if (w->error)
-		return;	/* refused before it was filled in */
-	else if (op && op->access >= 0)
+	else if (w->error || add_unmapped(t, w->sge, w->num_sge, cqe->reason))
+		return;	/* refused before it was filled in, or told */
+	else if (op && op->access >= 0 && !is_local(cqe->reason))
 		add_remote(t, qp, w, cqe->reason);
 	else if (!(w->flags & WQE_DATA_INLINE) && w->num_sge)
 		text_add(t, "; first lkey 0x%x, address 0x%llx, length %u of %u in %u SGEs",
@@ -210,7 +249,7 @@ static void add_receive(struct text *t, struct vrb_qp *qp, const struct wq_cqe *
 		 cqe->reason, reason_str(cqe->reason));
 	if (vrb_refusal.qpn == qp->wq.qpn && vrb_refusal.why == cqe->reason)
 		vrb_refusal_add(t, &vrb_refusal);
-	else if (w)
+	else if (w && !add_unmapped(t, w->sge, w->num_sge, cqe->reason))
 		text_add(t, "; buffer of %u bytes in %u SGEs", w->length, w->num_sge);
 }
 
@@ -236,6 +275,8 @@ void vrb_report_completion(struct vrb_qp *qp, const struct wq_cqe *cqe)
 		add_receive(&t, qp, cqe);
 	else
 		add_request(&t, qp, cqe);
+	if (!cqe->recv)
+		add_limit(&t, &qp->wq, cqe);
 	if (cqe->status == IBV_WC_RETRY_EXC_ERR)
 		add_peer(&t, qp, cqe->reason);
 	log_warn(LOG_CORE, "%s", t.s);
