@@ -627,7 +627,7 @@ static void others_keep_their_limits(void)
 	CHECK_EQ(waitpid(server, &status, WUNTRACED), server);
 	CHECK(WIFSTOPPED(status));
 	p.fd = w.fd = connect_to(&a);
-	to = (int)syscall(SYS_accept, tcp, NULL, NULL);
+	to = (int)syscall(SYS_accept4, tcp, NULL, NULL, 0);
 	CHECK_EQ(epoll_ctl(ep, EPOLL_CTL_ADD, w.fd, &e), 0);
 	start_writer(&w, &thread);
 	alarm(LIMIT_S);

@@ -97,7 +97,7 @@ static void bursts_received_together_share_rounds(void **state)
 	for (unsigned int i = 0; i < ARRAY_SIZE(rows); i++) {
 		memset(rounds, 0, sizeof(rounds));
 		bursts = (unsigned int)strlen(rows[i]);
-		assert_int_equal(vrb_rx_queue_poll(r, 1, true), bursts * WIRE_BURST);
+		assert_int_equal(vrb_rx_queue_poll(r, 1, true), strlen(rows[i]) * WIRE_BURST);
 		assert_string_equal(rounds, rows[i]);
 		assert_null(vrb_round);
 	}
