@@ -174,7 +174,6 @@ static void put_bits(uint8_t *data, const struct field *f, uint64_t v)
 	put_be64(p, get_be64(p) | v << (64 - f->width) >> f->bit % 8);
 }
 
-/* The build requires little endian, so the low bytes of a member of any size come first. */
 static uint64_t load(const struct cm_msg *m, const struct field *f)
 {
 	const uint8_t *p = (const uint8_t *)m + f->at;
@@ -200,19 +199,21 @@ static uint64_t load(const struct cm_msg *m, const struct field *f)
 static void store(struct cm_msg *m, const struct field *f, uint64_t v)
 {
 	uint8_t *p = (uint8_t *)m + f->at;
+	uint32_t v32 = (uint32_t)v;
+	uint16_t v16 = (uint16_t)v;
 
 	switch (f->size) {
 	case 1:
 		*p = (uint8_t)v;
 		break;
 	case 2:
-		memcpy(p, &v, 2);
+		memcpy(p, &v16, sizeof(v16));
 		break;
 	case 4:
-		memcpy(p, &v, 4);
+		memcpy(p, &v32, sizeof(v32));
 		break;
 	default:
-		memcpy(p, &v, 8);
+		memcpy(p, &v, sizeof(v));
 	}
 }
 

@@ -244,6 +244,7 @@ void rs_stream_describe(const struct rsocket *rs, uint8_t data[RS_CONN_LEN])
 {
 	const struct rs_stream *s = &rs->stream;
 	const struct rs_conn c = {
+		.big_endian = RS_BIG_ENDIAN,
 		.iomap = true,
 		.credits = (uint16_t)s->rq_size,
 		.iomap_size = s->iomap_size,

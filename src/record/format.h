@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: BSD-2-Clause */
 /*
  * The format of a recording, version 1 (docs/RECORD.md): a file header, then chunks of
- * RECORD_CHUNK_LEN bytes, each written by one thread at a time.  Little-endian.
+ * RECORD_CHUNK_LEN bytes, each written by one thread at a time.  In the byte order of the
+ * machine that wrote it: a reader of the other order takes it for another version.
  *
  *	0       struct record_file_header
  *	4096    struct record_chunk, records, ...
@@ -298,6 +299,16 @@ static inline uint64_t record_seed(uint64_t state, uint64_t time, uint32_t tid)
 	return record_fold((state | RECORD_OPEN) ^ 0x9e3779b97f4a7c15ull,
 			   record_fold(time ^ 0xbf58476d1ce4e5b9ull, tid ^ 0x94d049bb133111ebull) |
 				   1);
+}
+
+/* The first word of a record, the members before its time. */
+static inline uint64_t record_first(size_t size, unsigned int type, size_t pad, uint32_t check)
+{
+	const struct record_head head = { (uint16_t)size, (uint8_t)type, (uint8_t)pad, check, 0 };
+	uint64_t first;
+
+	memcpy(&first, &head, sizeof(first));
+	return first;
 }
 
 /*

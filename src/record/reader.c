@@ -311,7 +311,7 @@ static const struct record_head *head_at(const struct cursor *c)
 	if (h->size < sizeof(*h) || h->size % RECORD_ALIGN || h->size > c->len - c->at ||
 	    h->pad >= RECORD_ALIGN || h->pad > h->size - sizeof(*h))
 		return NULL;
-	first = h->size | (uint64_t)h->type << 16 | (uint64_t)h->pad << 24;
+	first = record_first(h->size, h->type, h->pad, 0);
 	return record_check(c->seed, first, h, h->size) == h->check ? h : NULL;
 }
 

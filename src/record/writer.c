@@ -166,13 +166,13 @@ void record_commit(struct record_writer *w, enum record_type type, size_t len, u
 {
 	struct record_head *h = (struct record_head *)w->at;
 	size_t size = record_size(len), pad = size - sizeof(*h) - len;
-	uint64_t first = size | (uint64_t)type << 16 | (uint64_t)pad << 24;
+	uint32_t check;
 
 	if (now > w->last)
 		w->last = now;
 	h->time = w->last;
-	first |= (uint64_t)record_check(w->seed, first, h, size) << 32;
-	store_release((uint64_t *)h, first); /* see writer.h */
+	check = record_check(w->seed, record_first(size, type, pad, 0), h, size);
+	store_release((uint64_t *)h, record_first(size, type, pad, check)); /* see writer.h */
 	w->at += size;
 }
 

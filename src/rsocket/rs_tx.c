@@ -14,7 +14,7 @@ static uint8_t *current(struct rs_tx *tx)
 void rs_tx_init(struct rs_tx *tx, uint8_t *list, const struct rs_conn *peer)
 {
 	*tx = (struct rs_tx){ .list = list, .limit = peer->credits };
-	rs_sge_encode(list, &peer->ring, false);
+	rs_sge_encode(list, &peer->ring, RS_BIG_ENDIAN);
 }
 
 uint32_t rs_tx_room(struct rs_tx *tx)
@@ -37,7 +37,7 @@ void rs_tx_take(struct rs_tx *tx, uint32_t n, struct rs_region *to)
 	*to = (struct rs_region){ .addr = r.addr, .key = r.key, .length = n };
 	r.addr += n;
 	r.length -= n;
-	rs_sge_encode(current(tx), &r, false);
+	rs_sge_encode(current(tx), &r, RS_BIG_ENDIAN);
 	if (!r.length)
 		tx->entry = (tx->entry + 1) % RS_SGL_ENTRIES;
 	tx->sent++;

@@ -2,7 +2,6 @@
 /* Codec of connection data and announcements. */
 #include "rsocket/rs_wire.h"
 
-#include <endian.h>
 #include <errno.h>
 #include <string.h>
 

@@ -7,6 +7,7 @@
 #ifndef VRB_RSOCKET_RS_WIRE_H
 #define VRB_RSOCKET_RS_WIRE_H
 
+#include <endian.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
@@ -28,6 +29,9 @@ struct rs_region {
 	uint32_t key;
 	uint32_t length;
 };
+
+/* The order in which this machine reads announcements. */
+#define RS_BIG_ENDIAN (BYTE_ORDER == BIG_ENDIAN)
 
 struct rs_conn {
 	bool big_endian; /* byte order of announcements to the sender */

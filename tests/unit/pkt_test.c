@@ -91,14 +91,21 @@ static uint64_t get_bits(const uint8_t *data, size_t bit, unsigned width)
 
 static uint64_t member(const struct roce_pkt *pkt, const struct field *f)
 {
-	const uint8_t *p = (const uint8_t *)pkt + f->offset;
-	uint64_t v = 0;
+	const void *p = (const uint8_t *)pkt + f->offset;
 
 	if (f->hdr == ROCE_HDR_IMMDT)
 		return get_bits(p, 0, 32);	/* kept in wire order */
-	for (size_t i = f->size; i-- > 0;)
-		v = v << 8 | p[i];
-	return v;
+	switch (f->size) {
+	case 1:
+		return *(const uint8_t *)p;
+	case 2:
+		return *(const uint16_t *)p;
+	case 4:
+		return *(const uint32_t *)p;
+	default:
+		assert_int_equal(f->size, 8);
+		return *(const uint64_t *)p;
+	}
 }
 
 /* Sets the bits that belong to a field in the headers of this opcode. */

@@ -91,6 +91,15 @@ static void take_data(struct end *from, struct end *to, uint32_t n)
 	from->data++;
 }
 
+/* The captured ends announce in little endian, our model in the order of this machine. */
+static struct rs_region region_of(const uint8_t *little)
+{
+	struct rs_region r;
+
+	rs_sge_decode(little, &r);
+	return (struct rs_region){ le64toh(r.addr), le32toh(r.key), le32toh(r.length) };
+}
+
 static void take_grant(struct end *from, struct end *to, uint32_t arg, const uint8_t *payload,
 		       size_t len)
 {
@@ -112,7 +121,8 @@ static void take_grant(struct end *from, struct end *to, uint32_t arg, const uin
 		assert_memory_equal(payload, ours, sizeof(ours));
 		assert_int_equal(from->va, to->conn.sgl.addr + g.entry * RS_SGE_LEN);
 		assert_int_equal(from->rkey, to->conn.sgl.key);
-		memcpy(to->list + g.entry * RS_SGE_LEN, payload, len);
+		r = region_of(payload);
+		rs_sge_encode(to->list + g.entry * RS_SGE_LEN, &r, RS_BIG_ENDIAN);
 		assert_in_range((uint16_t)(g.imm_arg - arg), 0, from->conn.credits);
 	}
 	rs_tx_grant(&to->tx, arg);
@@ -130,6 +140,7 @@ static void take_mapping(struct end *from, struct end *to, uint32_t index, const
 	assert_int_equal(from->va, to->conn.sgl.addr + (uint64_t)to->conn.sgl.length * RS_SGE_LEN +
 					   index * RS_IOMAP_LEN);
 	rs_mapping_decode(payload, &m);
+	m = (struct rs_mapping){ le64toh(m.offset), region_of(payload + 8) };
 	rs_mapping_encode(again, &m, false);
 	assert_memory_equal(again, payload, sizeof(again));
 	rs_tx_spend(&from->tx);

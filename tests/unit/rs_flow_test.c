@@ -108,7 +108,7 @@ static bool deliver(struct world *w)
 		struct rs_region r = { RING_AT + g->offset, 1, w->rx.size / 2 };
 
 		if (g->has_half)
-			rs_sge_encode(w->list + g->entry * RS_SGE_LEN, &r, false);
+			rs_sge_encode(w->list + g->entry * RS_SGE_LEN, &r, RS_BIG_ENDIAN);
 		rs_tx_grant(&w->tx, g->imm_arg);
 		pop(w->grants, &w->grants_n);
 		return true;
@@ -193,7 +193,7 @@ static void changed_meanwhile(void **state)
 
 	rs_tx_init(&tx, list, &peer);
 	assert_int_equal(rs_tx_room(&tx), 100);
-	rs_sge_encode(list, &less, false);
+	rs_sge_encode(list, &less, RS_BIG_ENDIAN);
 	rs_tx_take(&tx, 100, &to);
 	assert_int_equal(to.length, 10);
 	assert_int_equal(rs_tx_room(&tx), 0);
