@@ -49,8 +49,8 @@ static void ask(void)
 	send(&(struct group_mad){ .kind = GROUP_MAD_WHO, .slot = NET_RELAY_LAST });
 	if (++subscriber.questions == QUESTIONS)
 		log_once(LOG_CORE, LOG_WARN,
-			 "multicast packets do not arrive while others hold UDP port %u: no process "
-			 "of theirs answers, so it is stopped, or does not relay them",
+			 "multicast packets do not arrive while others hold UDP port %u: no "
+			 "process of theirs answers, so it is stopped, or does not relay them",
 			 vrb.wire->port);
 }
 
