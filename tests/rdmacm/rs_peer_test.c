@@ -404,8 +404,12 @@ static void map_for_killed(int fd)
 /* The mapping goes while the peer writes to it. */
 static void map_until_killed(int fd)
 {
+	char c;
+
 	CHECK_EQ(riomap(fd, memory, PIECE, PROT_WRITE, 0, 0), 0);
 	CHECK_EQ(rsend(fd, "x", 1, 0), 1);
+	/* Until then that may wait for room or an ACK, and would be lost with the process. */
+	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
 	be_killed_soon();
 	for (;;)
 		pause();
@@ -416,6 +420,7 @@ static void write_memory_to_killed(int fd)
 	char c;
 
 	CHECK_EQ(rrecv(fd, &c, 1, 0), 1);
+	CHECK_EQ(rsend(fd, "x", 1, 0), 1);
 	while (riowrite(fd, memory, PIECE, 0, 0) == PIECE)
 		;
 	CHECK(rrecv(fd, &c, 1, 0) <= 0);
